@@ -56,77 +56,83 @@ bool CallReader::TakeString(uint64_t bytes, std::string_view* text) {
   return true;
 }
 
-bool CallReader::LongVarint(uint64_t* value) {
+const char* CallReader::TakeLongVarint(const char* at, uint64_t* value) {
   uint64_t result = 0;
   for (int i = 0; i < kMaxVarintBytes; ++i) {
-    const auto next = static_cast<uint64_t>(static_cast<uint8_t>(at_[i]));
+    const auto next = static_cast<uint64_t>(static_cast<uint8_t>(at[i]));
     result |= (next & 0x7f) << (7 * i);
     if (next >= 0x80) continue;
-    if (i == kMaxVarintBytes - 1 && next > 1) return false;
+    if (i == kMaxVarintBytes - 1 && next > 1) return nullptr;
     *value = result;
-    at_ += i + 1;
-    return true;
+    return at + i + 1;
   }
-  return false;
+  return nullptr;
 }
 
 CallReader::Kind CallReader::NextWithBody(uint64_t head) {
   uint64_t bytes;
   std::string_view body;
-  if (static_cast<RecordKind>(head & 3) == RecordKind::kRaise) {
-    if (!Varint(&bytes) || !TakeString(bytes, &text_)) return kBroken;
-    time_ += head >> 2;
-    return kRaise;
-  }
-  if (head == 0 || !Varint(&bytes) || !TakeString(bytes, &body)) return kBroken;
+  if (head == 0) return kBroken;
+  const char* const at = TakeVarint(at_, &bytes);
+  if (at == nullptr) return kBroken;
+  at_ = at;
+  if (!TakeString(bytes, &body)) return kBroken;
+  const bool raise = static_cast<RecordKind>(head & 3) == RecordKind::kRaise;
+  if (raise) time_ += head >> 2;
+  // OtherRecord numbers them from 1 in the same order.
+  static_assert(kSchema - kDefine == static_cast<int>(OtherRecord::kSchema) - 1);
+  const uint64_t other = kDefine + (head >> 2) - 1;
+  const Kind kind = raise ? kRaise : other <= kSchema ? static_cast<Kind>(other) : kUnknown;
+  return Parse(kind, body) ? kind : kBroken;
+}
+
+bool LogRecord::Parse(Kind kind, std::string_view body) {
+  body_ = body;
   // Ignore anything after the known fields of a body: a later version added it.
   ByteReader reader(body);
-  switch (static_cast<OtherRecord>(std::min<uint64_t>(head >> 2, UINT8_MAX))) {
-    case OtherRecord::kDefine:
-      return reader.String(&text_) && reader.String(&facets_) ? kDefine : kBroken;
-    case OtherRecord::kThread:
+  switch (kind) {
+    case kRaise:
+    case kNotes:
+      text_ = body;
+      return true;
+    case kDefine:
+    case kSchema:
+      return reader.String(&text_) && reader.String(&facets_);
+    case kThread:
       if (!reader.Varint(&thread_.number) || !reader.Varint(&thread_.os_id) || !reader.Varint(&thread_.time) ||
           !reader.Varint(&thread_.calls_before) || !reader.Varint(&thread_.open_calls) ||
           !reader.String(&thread_.name)) {
-        return kBroken;
+        return false;
       }
       time_ = thread_.time;
-      return kThread;
-    case OtherRecord::kDropped:
-      return reader.Varint(&count_) && reader.String(&text_) ? kDropped : kBroken;
-    case OtherRecord::kTags:
-      return reader.String(&text_) ? kTags : kBroken;
-    case OtherRecord::kCode:
+      return true;
+    case kDropped:
+      return reader.Varint(&count_) && reader.String(&text_);
+    case kTags:
+      return reader.String(&text_);
+    case kCode:
       return reader.Varint(&code_.bits) && reader.String(&code_.file) && reader.String(&code_.function) &&
-                     reader.String(&code_.module)
-                 ? kCode
-                 : kBroken;
-    case OtherRecord::kPlace:
-      return reader.Varint(&place_.code) && reader.Varint(&place_.line) && reader.Varint(&place_.caller) ? kPlace
-                                                                                                         : kBroken;
-    case OtherRecord::kStack:
-      return reader.Varint(&count_) ? kStack : kBroken;
-    case OtherRecord::kFacts: {
+             reader.String(&code_.module);
+    case kPlace:
+      return reader.Varint(&place_.code) && reader.Varint(&place_.line) && reader.Varint(&place_.caller);
+    case kStack:
+      return reader.Varint(&count_);
+    case kFacts: {
       uint64_t sequence;
       if (!reader.Varint(&facts_of_call_.scope) || !reader.Varint(&facts_of_call_.thread) ||
           !reader.Varint(&sequence) || !reader.Varint(&facts_of_call_.forward_thread) ||
           !reader.Varint(&facts_of_call_.id)) {
-        return kBroken;
+        return false;
       }
       facts_of_call_.sequence = UnZigZag(sequence);
-      return kFacts;
+      return true;
     }
-    case OtherRecord::kNotes:
-      text_ = body;
-      return kNotes;
-    case OtherRecord::kResult:
-      if (!reader.String(&text_)) return kBroken;
+    case kResult:
+      if (!reader.String(&text_)) return false;
       facets_ = body.substr(reader.offset());
-      return kResult;
-    case OtherRecord::kSchema:
-      return reader.String(&text_) && reader.String(&facets_) ? kSchema : kBroken;
+      return true;
     default:
-      return kUnknown;
+      return true;
   }
 }
 

@@ -1,9 +1,4 @@
-// CallReader decodes the call records of one frame, or of a part of it: the
-// inverse of CallWriter. It reads the file through its own window and
-// allocates nothing per record. Not thread-safe; the LogFile must outlive it.
-//
-//   CallReader reader(&file, payload_offset, 0, payload_bytes);
-//   for (auto kind = reader.Next(); kind <= CallReader::kLast; kind = reader.Next()) ...
+// Reading the records of calls.
 
 #ifndef TORCHTRACE_SERIALIZE_LOG_CALL_READER_H_
 #define TORCHTRACE_SERIALIZE_LOG_CALL_READER_H_
@@ -20,7 +15,8 @@
 
 namespace torchtrace {
 
-class CallReader {
+// A record of a call frame.
+class LogRecord {
  public:
   enum Kind : uint8_t {
     kEnter,    // definition(), time()
@@ -63,6 +59,54 @@ class CallReader {
     uint64_t caller = 0;  // 0: none, otherwise the caller's number plus 1
   };
 
+  uint64_t definition() const { return definition_; }
+  uint64_t time() const { return time_; }
+  uint64_t count() const { return count_; }
+  std::string_view text() const { return text_; }
+  std::string_view identity() const { return text_; }
+  std::string_view facets() const { return facets_; }
+  const ThreadRecord& thread() const { return thread_; }
+  const CodeRecord& code() const { return code_; }
+  const PlaceRecord& place() const { return place_; }
+  const RecordFacts& facts_of_call() const { return facts_of_call_; }
+  CallResult result() const { return {text_, facets_}; }
+  std::string_view schema_name() const { return text_; }
+  std::string_view schema() const { return facets_; }
+  // The bytes of the fields, but for kEnter and kLeave.
+  std::string_view body() const { return body_; }
+
+  // Becomes a record that was read elsewhere, without time(). `body` must outlive it.
+  [[gnu::always_inline]] void Restore(Kind kind, uint64_t definition, std::string_view body) {
+    definition_ = definition;
+    if (kind > kLeave) [[unlikely]] {
+      Parse(kind, body);
+    }
+  }
+
+ protected:
+  // Takes the fields from the body. False if it is malformed.
+  bool Parse(Kind kind, std::string_view body);
+
+  uint64_t time_ = 0;
+  uint64_t definition_ = 0;
+  uint64_t count_ = 0;
+  std::string_view body_;
+  std::string_view text_;
+  std::string_view facets_;
+  ThreadRecord thread_;
+  CodeRecord code_;
+  PlaceRecord place_;
+  RecordFacts facts_of_call_;
+};
+
+// CallReader decodes the call records of one frame, or of a part of it: the
+// inverse of CallWriter. It reads the file through its own window and
+// allocates nothing per record. Not thread-safe; the LogFile must outlive it.
+//
+//   CallReader reader(&file, payload_offset, 0, payload_bytes);
+//   for (auto kind = reader.Next(); kind <= CallReader::kLast; kind = reader.Next()) ...
+class CallReader : public LogRecord {
+ public:
   // Large enough to make system calls rare, small enough for one per thread.
   static constexpr uint64_t kWindowBytes = 64 << 10;
 
@@ -80,18 +124,23 @@ class CallReader {
     // kSlackBytes zeros follow end_, so an event can be decoded without checking
     // the end first.
     uint64_t head, delta;
-    if (!Varint(&head)) return kBroken;
+    const char* at = TakeVarint(at_, &head);
+    if (at == nullptr) return kBroken;
     switch (static_cast<RecordKind>(head & 3)) {
       case RecordKind::kEnter:
-        if (!Varint(&delta) || at_ > end_) return kBroken;
+        at = TakeVarint(at, &delta);
+        if (at == nullptr || at > end_) return kBroken;
+        at_ = at;
         definition_ = head >> 2;
         time_ += delta;
         return kEnter;
       case RecordKind::kLeave:
-        if (at_ > end_) return kBroken;
+        if (at > end_) return kBroken;
+        at_ = at;
         time_ += head >> 2;
         return kLeave;
       default:
+        at_ = at;
         return NextWithBody(head);
     }
   }
@@ -100,43 +149,22 @@ class CallReader {
   uint64_t offset() const { return base_ + static_cast<uint64_t>(start_ - buffer_.get()); }
   uint64_t next_offset() const { return base_ + static_cast<uint64_t>(at_ - buffer_.get()); }
 
-  uint64_t definition() const { return definition_; }
-  uint64_t time() const { return time_; }
-  uint64_t count() const { return count_; }
-  std::string_view text() const { return text_; }
-  std::string_view identity() const { return text_; }
-  std::string_view facets() const { return facets_; }
-  const ThreadRecord& thread() const { return thread_; }
-  const CodeRecord& code() const { return code_; }
-  const PlaceRecord& place() const { return place_; }
-  const RecordFacts& facts_of_call() const { return facts_of_call_; }
-  CallResult result() const { return {text_, facets_}; }
-  std::string_view schema_name() const { return text_; }
-  std::string_view schema() const { return facets_; }
-
  private:
   // More than an enter record's two varints.
   static constexpr ptrdiff_t kSlackBytes = 32;
 
-  // Needs kMaxVarintBytes readable bytes.
-  [[gnu::always_inline]] bool Varint(uint64_t* value) {
-    const auto byte = [this](int i) { return static_cast<uint64_t>(static_cast<uint8_t>(at_[i])); };
-    const uint64_t first = byte(0);
-    if (first < 0x80) {
-      *value = first;
-      at_ += 1;
-      return true;
-    }
-    if (const uint64_t second = byte(1); second < 0x80) {
-      *value = (first & 0x7f) | second << 7;
-      at_ += 2;
-      return true;
-    }
-    return LongVarint(value);
+  // Needs kMaxVarintBytes readable bytes. Returns the byte after the number; null: it is malformed.
+  [[gnu::always_inline]] static const char* TakeVarint(const char* at, uint64_t* value) {
+    const auto byte = [at](int i) { return static_cast<uint64_t>(static_cast<uint8_t>(at[i])); };
+    *value = byte(0);
+    if (*value < 0x80) return at + 1;
+    *value = (*value & 0x7f) | byte(1) << 7;
+    if (byte(1) < 0x80) return at + 2;
+    *value = (*value & 0x3fff) | byte(2) << 14;
+    if (byte(2) < 0x80) return at + 3;
+    return TakeLongVarint(at, value);
   }
-
-  // The same for three bytes and more.
-  bool LongVarint(uint64_t* value);
+  static const char* TakeLongVarint(const char* at, uint64_t* value);
   Kind NextWithBody(uint64_t head);
   bool TakeString(uint64_t bytes, std::string_view* text);
   // Moves the window so that it starts at `keep` and holds `bytes` from there, or
@@ -152,16 +180,6 @@ class CallReader {
   const char* start_;
   const char* at_;
   const char* end_;
-
-  uint64_t time_ = 0;
-  uint64_t definition_ = 0;
-  uint64_t count_ = 0;
-  std::string_view text_;
-  std::string_view facets_;
-  ThreadRecord thread_;
-  CodeRecord code_;
-  PlaceRecord place_;
-  RecordFacts facts_of_call_;
 };
 
 }  // namespace torchtrace

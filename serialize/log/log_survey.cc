@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "serialize/base/ahead.h"
 #include "serialize/log/call_reader.h"
+#include "serialize/log/record_batch.h"
 #include "serialize/log/thread_calls.h"
 #include "serialize/log/thread_reader.h"
 
@@ -35,7 +36,6 @@ struct FrameSurvey {
   struct Definition {
     std::string identity;
     std::string facets;
-    uint64_t calls = 0;
   };
 
   FramePayload payload;
@@ -43,88 +43,148 @@ struct FrameSurvey {
   uint64_t calls = 0;
   bool has_lost_records = false;
   std::vector<Segment> segments;
-  std::vector<Definition> definitions;
+  std::vector<uint64_t> definition_calls;
+  std::vector<Definition> definitions;  // none if the records are visited
   std::vector<std::pair<std::string, uint64_t>> dropped;
   std::vector<std::pair<std::string, std::string>> schemas;
   uint64_t definition_bytes = 0;
   uint64_t other_bytes = 0;  // neither definitions nor events
 };
 
-// `visit(kind, reader)` is called for each usable record.
-template <typename Visit>
-void SurveyRecords(const LogReader& log, uint32_t index, const Visit& visit, FrameSurvey* frame) {
-  CallReader reader(&log.file(), log.frames()[index].payload_offset(), 0, frame->payload.bytes);
-  auto kind = reader.Next();
-  if (kind != CallReader::kThread) return;
-  std::vector<FrameSurvey::Definition>& definitions = frame->definitions;
-  LogSegment* segment = nullptr;
-  const auto end_segment = [&] {
-    if (segment != nullptr) segment->end = static_cast<uint32_t>(reader.offset());
-  };
-  for (;; kind = reader.Next()) {
+// Surveys one frame, in one go or in parts.
+class FrameSurveyor {
+ public:
+  FrameSurveyor(const LogReader& log, uint32_t index) : FrameSurveyor(log, index, log.Verify(log.frames()[index])) {}
+
+  // Calls `visit(kind, reader)` for each usable record. If it returns false, the next call goes on after that record.
+  // True at the frame's end.
+  template <typename Visit>
+  bool Go(const Visit& visit) {
+    if (frame_.payload.trust == FramePayload::kUseless) return true;
+    auto kind = reader_.Next();
+    if (frame_.segments.empty() && kind != CallReader::kThread) return true;
+    for (; Count(kind); kind = reader_.Next()) {
+      if (!visit(kind, reader_)) return false;
+    }
+    EndSegment();
+    for (const FrameSurvey::Segment& each : frame_.segments) frame_.calls += each.segment.calls;
+    frame_.end = reader_.offset();
+    frame_.has_lost_records =
+        frame_.payload.trust == FramePayload::kUnverified && log_.HasLostRecords(log_.frames()[index_]);
+    return true;
+  }
+
+  FrameSurvey& frame() { return frame_; }
+
+ private:
+  FrameSurveyor(const LogReader& log, uint32_t index, FramePayload payload)
+      : log_(log), index_(index), reader_(&log.file(), log.frames()[index].payload_offset(), 0, payload.bytes) {
+    frame_.payload = std::move(payload);
+  }
+
+  // False: the record is not usable.
+  [[gnu::always_inline]] bool Count(CallReader::Kind kind) {
     switch (kind) {
       case CallReader::kEnter:
-        if (reader.definition() >= definitions.size()) break;
-        ++definitions[reader.definition()].calls;
-        ++segment->calls;
-        ++segment->left_open;
-        visit(kind, reader);
-        continue;
+        if (reader_.definition() >= frame_.definition_calls.size()) return false;
+        ++frame_.definition_calls[reader_.definition()];
+        ++segment_->calls;
+        ++segment_->left_open;
+        return true;
       case CallReader::kLeave:
       case CallReader::kRaise:
-        if (segment->left_open > 0) {
-          --segment->left_open;
+        if (segment_->left_open > 0) {
+          --segment_->left_open;
         } else {
-          ++segment->ends_of_earlier;
+          ++segment_->ends_of_earlier;
         }
-        visit(kind, reader);
-        continue;
-      case CallReader::kDefine:
-        definitions.push_back({std::string(reader.identity()), std::string(reader.facets())});
-        frame->definition_bytes += reader.next_offset() - reader.offset();
-        visit(kind, reader);
-        continue;
-      case CallReader::kThread: {
-        const CallReader::ThreadRecord& thread = reader.thread();
-        if (thread.number >= UINT32_MAX) break;
-        end_segment();
-        frame->segments.push_back({{}, thread.number, thread.os_id, std::string(thread.name)});
-        segment = &frame->segments.back().segment;
-        segment->frame = index;
-        segment->begin = static_cast<uint32_t>(reader.offset());
-        segment->time = reader.time();
-        segment->calls_before = thread.calls_before;
-        segment->open_calls = thread.open_calls;
-        frame->other_bytes += reader.next_offset() - reader.offset();
-        visit(kind, reader);
-        continue;
-      }
-      case CallReader::kEnd:
-      case CallReader::kBroken:
-        break;
+        return true;
       default:
-        if (kind == CallReader::kDropped) frame->dropped.emplace_back(reader.text(), reader.count());
-        if (kind == CallReader::kSchema) frame->schemas.emplace_back(reader.schema_name(), reader.schema());
-        frame->other_bytes += reader.next_offset() - reader.offset();
-        visit(kind, reader);
-        continue;
+        return CountOther(kind);
     }
-    break;
   }
-  end_segment();
-  for (const FrameSurvey::Segment& each : frame->segments) frame->calls += each.segment.calls;
-  frame->end = reader.offset();
+  bool CountOther(CallReader::Kind kind) {
+    if (kind > CallReader::kLast || (kind == CallReader::kThread && reader_.thread().number >= UINT32_MAX))
+      return false;
+    uint64_t& bytes = kind == CallReader::kDefine ? frame_.definition_bytes : frame_.other_bytes;
+    bytes += reader_.next_offset() - reader_.offset();
+    if (kind == CallReader::kThread) {
+      EndSegment();
+      BeginSegment();
+    }
+    if (kind == CallReader::kDefine) frame_.definition_calls.push_back(0);
+    if (kind == CallReader::kDropped) frame_.dropped.emplace_back(reader_.text(), reader_.count());
+    if (kind == CallReader::kSchema) frame_.schemas.emplace_back(reader_.schema_name(), reader_.schema());
+    return true;
+  }
+
+  void BeginSegment() {
+    const CallReader::ThreadRecord& thread = reader_.thread();
+    frame_.segments.push_back({{}, thread.number, thread.os_id, std::string(thread.name)});
+    segment_ = &frame_.segments.back().segment;
+    segment_->frame = index_;
+    segment_->begin = static_cast<uint32_t>(reader_.offset());
+    segment_->time = reader_.time();
+    segment_->calls_before = thread.calls_before;
+    segment_->open_calls = thread.open_calls;
+  }
+  void EndSegment() {
+    if (segment_ != nullptr) segment_->end = static_cast<uint32_t>(reader_.offset());
+  }
+
+  const LogReader& log_;
+  const uint32_t index_;
+  FrameSurvey frame_;
+  LogSegment* segment_ = nullptr;  // the last of frame_
+  CallReader reader_;
+};
+
+FrameSurvey SurveyFrame(const LogReader& log, uint32_t index) {
+  FrameSurveyor surveyor(log, index);
+  surveyor.Go([&surveyor](CallReader::Kind kind, const CallReader& reader) {
+    if (kind == CallReader::kDefine) {
+      surveyor.frame().definitions.push_back({std::string(reader.identity()), std::string(reader.facets())});
+    }
+    return true;
+  });
+  return std::move(surveyor.frame());
 }
 
-template <typename Visit>
-FrameSurvey SurveyFrame(const LogReader& log, uint32_t index, const Visit& visit) {
-  FrameSurvey frame;
-  frame.payload = log.Verify(log.frames()[index]);
-  if (frame.payload.trust == FramePayload::kUseless) return frame;
-  SurveyRecords(log, index, visit, &frame);
-  frame.has_lost_records = frame.payload.trust == FramePayload::kUnverified && log.HasLostRecords(log.frames()[index]);
-  return frame;
-}
+// Surveys frames one after the other, and hands out their records, with their times by `clock`.
+class FrameDecoder {
+ public:
+  struct Part {
+    RecordBatch records;
+    std::optional<FrameSurvey> frame;  // with its last records
+  };
+
+  FrameDecoder(const LogReader& log, const LogClock& clock, const std::vector<uint32_t>& frames)
+      : log_(log), clock_(clock), frames_(frames) {}
+
+  // Empty after the last frame.
+  Part Next() {
+    Part part;
+    if (!now_.has_value()) {
+      if (next_ == frames_.size()) return part;
+      now_.emplace(log_, frames_[next_++]);
+    }
+    const auto take = [this, &part](CallReader::Kind kind, const CallReader& reader) __attribute__((always_inline)) {
+      part.records.Add(kind, reader, clock_.Nanoseconds(reader.time()));
+      return !part.records.full();
+    };
+    if (!now_->Go(take)) return part;
+    part.frame = std::move(now_->frame());
+    now_.reset();
+    return part;
+  }
+
+ private:
+  const LogReader& log_;
+  const LogClock& clock_;
+  const std::vector<uint32_t>& frames_;
+  size_t next_ = 0;
+  std::optional<FrameSurveyor> now_;
+};
 
 class Surveyor {
  public:
@@ -146,17 +206,23 @@ class Surveyor {
     const auto is_of_calls = [this](uint32_t i) { return log_.frames()[i].type() == FrameType::kCalls; };
     std::vector<uint32_t> frames;
     std::copy_if(process_.frames.begin(), process_.frames.end(), std::back_inserter(frames), is_of_calls);
-    {
-      // Few frames are not worth a thread. Calls are visited on this one.
-      threads = visit_ == nullptr ? std::min(threads, frames.size() / kFramesOfAThread) : 0;
-      Ahead<FrameSurvey> surveys(frames.size(), threads, [&](size_t i) {
-        return visit_ == nullptr ? SurveyFrame(log_, frames[i], [](CallReader::Kind, const CallReader&) {})
-                                 : VisitFrame(frames[i]);
-      });
+    // Few frames are not worth a thread.
+    threads = std::min(threads, frames.size() / kFramesOfAThread);
+    const auto survey = [&](const auto& next) {
       for (const uint32_t i : process_.frames) {
-        if (is_of_calls(i)) Add(i, surveys.Next());
+        if (is_of_calls(i)) Add(i, next());
         if (progress != nullptr) progress(log_.frames()[i].header.capacity_bytes);
       }
+    };
+    if (visit_ == nullptr) {
+      Ahead<FrameSurvey> surveys(frames.size(), threads, [&](size_t i) { return SurveyFrame(log_, frames[i]); });
+      survey([&] { return surveys.Next(); });
+    } else {
+      definitions_.StayOpen();
+      // Visiting takes longer than decoding, so that one thread is enough.
+      FrameDecoder decoder(log_, *visit_->clock, frames);
+      Ahead<FrameDecoder::Part> parts(SIZE_MAX, std::min<size_t>(threads, 1), [&](size_t) { return decoder.Next(); });
+      survey([&] { return VisitFrame(&parts); });
     }
     TellOfTheFile();
     if (log_.many_processes()) TellOfMissingFrames();
@@ -273,10 +339,12 @@ class Surveyor {
       thread.calls += of_thread.segment.calls;
       thread.segments.push_back(of_thread.segment);
     }
-    for (const FrameSurvey::Definition& definition : read.definitions) {
-      const VariantId variant = configs_->Intern(definition.identity, definition.facets);
+    for (size_t i = 0; i < read.definition_calls.size(); ++i) {
+      const VariantId variant = visit_ == nullptr
+                                    ? configs_->Intern(read.definitions[i].identity, read.definitions[i].facets)
+                                    : frame_definitions_.variants()[i].id;
       counts_->resize(configs_->variant_count());
-      (*counts_)[variant] += definition.calls;
+      (*counts_)[variant] += read.definition_calls[i];
     }
     for (const auto& [reason, count] : read.dropped) survey_.dropped[reason] += count;
     for (const auto& [name, schema] : read.schemas) survey_.schemas.insert_or_assign(name, schema);
@@ -294,54 +362,45 @@ class Surveyor {
     std::vector<LogSegment> waiting;
   };
 
-  FrameSurvey VisitFrame(uint32_t index) {
-    FrameDefinitions definitions;
+  FrameSurvey VisitFrame(Ahead<FrameDecoder::Part>* parts) {
+    frame_definitions_ = {};
     ThreadCalls* calls = nullptr;  // null: the segment must wait
     std::vector<bool> visited;     // by segment
-    const FrameSurvey frame = SurveyFrame(log_, index, [&](CallReader::Kind kind, const CallReader& reader) {
-      if (kind <= CallReader::kRaise) [[likely]] {
-        if (calls == nullptr || !calls->Take(kind, reader, definitions)) return;
+    std::optional<FrameSurvey> frame;
+    while (!frame.has_value()) {
+      FrameDecoder::Part part = parts->Next();
+      part.records.ForEach([&](LogRecord::Kind kind, const LogRecord& record, int64_t time_ns) {
+        if (kind == LogRecord::kThread) {
+          calls = BeginVisit(record);
+          visited.push_back(calls != nullptr);
+          return;
+        }
+        if (kind > LogRecord::kRaise) frame_definitions_.Add(kind, record, configs_, visit_->stacks);
+        if (calls == nullptr || !calls->Take(kind, record, time_ns, frame_definitions_)) return;
         Show(calls);
         calls->Apply();
-        return;
-      }
-      switch (kind) {
-        case CallReader::kThread:
-          calls = BeginVisit(reader);
-          visited.push_back(calls != nullptr);
-          break;
-        case CallReader::kDefine:
-          definitions.Define(reader, configs_);
-          break;
-        case CallReader::kCode:
-          definitions.DefineCode(reader, visit_->stacks);
-          break;
-        case CallReader::kPlace:
-          definitions.DefinePlace(reader, visit_->stacks);
-          break;
-        default:
-          if (calls != nullptr) calls->Take(kind, reader, definitions);
-      }
-    });
+      });
+      frame = std::move(part.frame);
+    }
     for (size_t i = 0; i < visited.size(); ++i) {
       if (visited[i]) continue;
-      visited_.at(frame.segments[i].thread).waiting.push_back(frame.segments[i].segment);
-      definitions_.Expect(frame.segments[i].segment);
+      visited_.at(frame->segments[i].thread).waiting.push_back(frame->segments[i].segment);
+      definitions_.Expect(frame->segments[i].segment);
     }
     for (size_t i = 0; i < visited.size(); ++i) {
-      if (visited[i]) VisitWaiting(&visited_.at(frame.segments[i].thread));
+      if (visited[i]) VisitWaiting(&visited_.at(frame->segments[i].thread));
     }
-    return frame;
+    return *std::move(frame);
   }
 
   // Null: the segment must wait.
-  ThreadCalls* BeginVisit(const CallReader& reader) {
-    const CallReader::ThreadRecord& thread = reader.thread();
+  ThreadCalls* BeginVisit(const LogRecord& record) {
+    const LogRecord::ThreadRecord& thread = record.thread();
     const auto [at, is_new] = visited_.try_emplace(
         thread.number, ThreadCalls(visit_->process, static_cast<uint32_t>(thread.number), visit_->clock, visit_->tags));
     ThreadCalls& calls = at->second.calls;
     LogSegment segment;
-    segment.time = reader.time();
+    segment.time = record.time();
     segment.calls_before = thread.calls_before;
     segment.open_calls = thread.open_calls;
     // Only the first thread of a forked process begins inside of calls.
@@ -457,6 +516,7 @@ class Surveyor {
   ConfigTable* const configs_;
   std::vector<uint64_t>* const counts_;
   const SurveyVisit* const visit_;             // or null
+  FrameDefinitions frame_definitions_;         // of the frame that is visited
   LogDefinitions definitions_;                 // of segments that wait
   std::map<uint64_t, VisitedThread> visited_;  // by number
   LogSurvey survey_;

@@ -3,10 +3,13 @@
 #ifndef TORCHTRACE_SERIALIZE_LOG_THREAD_CALLS_H_
 #define TORCHTRACE_SERIALIZE_LOG_THREAD_CALLS_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "serialize/base/reused_stack.h"
 #include "serialize/log/call_reader.h"
 #include "serialize/log/log_metadata.h"
 #include "serialize/log/log_survey.h"
@@ -24,25 +27,14 @@ class FrameDefinitions {
     uint8_t level;
   };
 
-  // The payload offset up to which definitions were added. Those before it are ignored.
-  uint64_t end() const { return end_; }
-  void set_end(uint64_t end) { end_ = end; }
-
-  // For the record kinds with these names.
-  void Define(const CallReader& reader, ConfigTable* configs);
-  void DefineCode(const CallReader& reader, StackTable* stacks);
-  void DefinePlace(const CallReader& reader, StackTable* stacks);
+  // Takes the record if it is a definition.
+  void Add(LogRecord::Kind kind, const LogRecord& record, ConfigTable* configs, StackTable* stacks);
 
   // By definition.
   const std::vector<Variant>& variants() const { return variants_; }
   StackId stack(uint64_t place) const { return place < places_.size() ? places_[place] : kNoStack; }
 
-  void Clear();
-
  private:
-  bool IsNew(const CallReader& reader);
-
-  uint64_t end_ = 0;
   std::vector<Variant> variants_;
   std::vector<uint32_t> codes_;  // of the StackTable, by the code's number in the frame
   std::vector<StackId> places_;  // by the place's number
@@ -62,26 +54,35 @@ class ThreadCalls {
   // Call it before the records of a segment.
   void Begin(const LogSegment& segment);
 
-  // True if the record is a call's entry or end, which record() then is, and Apply must follow. Definitions are
-  // ignored; an entry must have one.
-  bool Take(CallReader::Kind kind, const CallReader& reader, const FrameDefinitions& definitions) {
+  // True if the record is a call's entry or end, which record() then is, and Apply must follow. `time_ns`: of the
+  // record, by the clock. Definitions are ignored; an entry must have one.
+  [[gnu::always_inline]] bool Take(LogRecord::Kind kind, const LogRecord& record, int64_t time_ns,
+                                   const FrameDefinitions& definitions) {
     switch (kind) {
-      case CallReader::kEnter:
-        Enter(reader, definitions.variants()[reader.definition()]);
+      case LogRecord::kEnter:
+        MoveTime(time_ns);
+        Enter(definitions.variants()[record.definition()]);
         return true;
-      case CallReader::kLeave:
-      case CallReader::kRaise:
-        return End(kind, reader);
+      case LogRecord::kLeave:
+      case LogRecord::kRaise:
+        return End(kind, record, time_ns);
       default:
-        TakeExtra(kind, reader, definitions);
+        TakeExtra(kind, record, definitions);
         return false;
     }
   }
-  // Its views are valid until the reader moves. Set the number of a call that is entered before Apply.
+  // Its views are valid as long as those of the record that was taken. Set the number of a call that is entered before
+  // Apply.
   CallRecord& record() { return record_; }
-  void Apply() {
+  [[gnu::always_inline]] void Apply() {
     if (record_.kind == CallRecord::kEnter) {
-      open_.push_back({record_.call, time_ns_, {record_.variant, record_.config, record_.level}, 0});
+      OpenCall& open = open_.Push();
+      open.call = record_.call;
+      open.time_ns = time_ns_;
+      open.variant.id = record_.variant;
+      open.variant.config = record_.config;
+      open.variant.level = record_.level;
+      open.unknown = 0;
       ++depth_;
       ++calls_;
     } else {
@@ -94,11 +95,11 @@ class ThreadCalls {
 
   // Clocks of different cores may differ a little; then time stays where it is. A larger step back means a damaged
   // frame without a checksum; follow it, so that the damage doesn't affect the times of all later records.
-  void MoveTime(uint64_t units) {
-    const int64_t time_ns = clock_->Nanoseconds(units);
+  void MoveTime(int64_t time_ns) {
     if (time_ns >= time_ns_ || time_ns < time_ns_ - kMaxSkewNs) time_ns_ = time_ns;
   }
   int64_t time_ns() const { return time_ns_; }
+  const LogClock& clock() const { return *clock_; }
 
  private:
   static constexpr int64_t kMaxSkewNs = 1'000'000;
@@ -121,9 +122,46 @@ class ThreadCalls {
     std::string result_notes = {};
   };
 
-  void Enter(const CallReader& reader, const FrameDefinitions::Variant& variant);
-  bool End(CallReader::Kind kind, const CallReader& reader);
-  void TakeExtra(CallReader::Kind kind, const CallReader& reader, const FrameDefinitions& definitions);
+  [[gnu::always_inline]] void Enter(const FrameDefinitions::Variant& variant) {
+    record_.kind = CallRecord::kEnter;
+    record_.level = variant.level;
+    record_.depth = static_cast<uint32_t>(std::min<uint64_t>(depth_, UINT32_MAX));
+    record_.config = variant.config;
+    record_.variant = variant.id;
+    record_.tags = tags_now_;
+    record_.parent = open_.empty() ? kNoCall : open_.back().call;
+    record_.time_ns = time_ns_;
+    record_.duration_ns = 0;
+    record_.exception = {};
+    if (has_extras_) [[unlikely]] {
+      ShowExtras(/*entry=*/true);
+    }
+  }
+  [[gnu::always_inline]] bool End(LogRecord::Kind kind, const LogRecord& record, int64_t time_ns) {
+    if (open_.empty() || open_.back().call == kNoCall) [[unlikely]] {
+      if (has_extras_) ForgetExtras(/*entry=*/false);
+      Pop();
+      return false;
+    }
+    MoveTime(time_ns);
+    const OpenCall& call = open_.back();
+    record_.kind = kind == LogRecord::kLeave ? CallRecord::kLeave : CallRecord::kRaise;
+    record_.level = call.variant.level;
+    record_.depth = static_cast<uint32_t>(std::min<uint64_t>(depth_ - 1, UINT32_MAX));
+    record_.config = call.variant.config;
+    record_.variant = call.variant.id;
+    record_.call = call.call;
+    record_.tags = kNoTags;
+    record_.parent = open_.size() < 2 ? kNoCall : open_[open_.size() - 2].call;
+    record_.time_ns = time_ns_;
+    record_.duration_ns = time_ns_ - call.time_ns;
+    record_.exception = kind == LogRecord::kRaise ? record.text() : std::string_view();
+    if (has_extras_) [[unlikely]] {
+      ShowExtras(/*entry=*/false);
+    }
+    return true;
+  }
+  void TakeExtra(LogRecord::Kind kind, const LogRecord& record, const FrameDefinitions& definitions);
   void ShowExtras(bool entry);
   void ForgetExtras(bool entry);
   void Pop() {
@@ -132,7 +170,7 @@ class ThreadCalls {
     if (open_.back().unknown > 1) {
       --open_.back().unknown;
     } else {
-      open_.pop_back();
+      open_.Pop();
     }
   }
 
@@ -145,7 +183,7 @@ class ThreadCalls {
   Extras extras_;
   bool has_extras_ = false;     // extras_ may have some
   bool shows_extras_ = false;   // record_ has some
-  std::vector<OpenCall> open_;  // outermost first
+  ReusedStack<OpenCall> open_;  // outermost first
   uint64_t depth_ = 0;          // calls in open_
 };
 

@@ -5,24 +5,22 @@
 
 namespace torchtrace {
 
-FrameDefinitions* LogDefinitions::Acquire(const LogSegment& segment) {
+LogDefinitions::Read* LogDefinitions::Acquire(const LogSegment& segment) {
   ++in_use_;
-  std::unique_ptr<FrameDefinitions>& definitions = frames_[segment.frame].definitions;
-  if (definitions == nullptr) definitions = std::make_unique<FrameDefinitions>();
-  if (definitions->end() < segment.begin) {
-    CallReader reader = Reader(segment, definitions->end(), segment.begin);
-    for (auto kind = reader.Next(); kind <= CallReader::kLast; kind = reader.Next()) {
-      Add(kind, reader, definitions.get());
-    }
-    definitions->set_end(segment.begin);
+  std::unique_ptr<Read>& read = frames_[segment.frame].read;
+  if (read == nullptr) read = std::make_unique<Read>();
+  if (read->end < segment.begin) {
+    CallReader reader = Reader(segment, read->end, segment.begin);
+    for (auto kind = reader.Next(); kind <= CallReader::kLast; kind = reader.Next()) Add(kind, reader, read.get());
+    read->end = segment.begin;
   }
-  return definitions.get();
+  return read.get();
 }
 
 void LogDefinitions::Release(const LogSegment& segment) {
   const auto frame = frames_.find(segment.frame);
-  FrameDefinitions& definitions = *frame->second.definitions;
-  definitions.set_end(std::max<uint64_t>(definitions.end(), segment.end));
+  uint64_t& end = frame->second.read->end;
+  end = std::max<uint64_t>(end, segment.end);
   if (--frame->second.segments_left == 0) frames_.erase(frame);
   if (--in_use_ == 0) log_->file().Rest();
 }
@@ -46,11 +44,11 @@ void ThreadReader::Advance() {
     const CallReader::Kind kind = reader_->Next();
     // The file may have changed since it was surveyed.
     if (kind > CallReader::kLast ||
-        (kind == CallReader::kEnter && reader_->definition() >= frame_->variants().size())) {
+        (kind == CallReader::kEnter && reader_->definition() >= frame_->definitions.variants().size())) {
       return CloseSegment();
     }
     definitions_->Add(kind, *reader_, frame_);
-    if (!calls_->Take(kind, *reader_, *frame_)) continue;
+    if (!calls_->Take(kind, *reader_, calls_->clock().Nanoseconds(reader_->time()), frame_->definitions)) continue;
     state_ = kRecord;
     return;
   }
@@ -68,7 +66,7 @@ void ThreadReader::CloseSegment() {
     return;
   }
   state_ = kSegment;
-  calls_->MoveTime((*segments_)[next_segment_].time);
+  calls_->MoveTime(calls_->clock().Nanoseconds((*segments_)[next_segment_].time));
 }
 
 }  // namespace torchtrace

@@ -26,25 +26,32 @@ class LogDefinitions {
                  uint64_t window_bytes = CallReader::kWindowBytes)
       : log_(log), configs_(configs), stacks_(stacks), window_bytes_(window_bytes) {}
 
+  // Keeps the file open between segments, while another thread reads it.
+  void StayOpen() { ++in_use_; }
   // A segment that will be read.
   void Expect(const LogSegment& segment) { ++frames_[segment.frame].segments_left; }
 
   CallReader Reader(const LogSegment& segment, uint64_t begin, uint64_t end) const {
     return CallReader(&log_->file(), log_->frames()[segment.frame].payload_offset(), begin, end, window_bytes_);
   }
-  // All definitions before `segment`; call Add for each record in it.
-  FrameDefinitions* Acquire(const LogSegment& segment);
-  void Add(CallReader::Kind kind, const CallReader& reader, FrameDefinitions* definitions) const {
-    if (kind == CallReader::kDefine) definitions->Define(reader, configs_);
-    if (kind == CallReader::kCode) definitions->DefineCode(reader, stacks_);
-    if (kind == CallReader::kPlace) definitions->DefinePlace(reader, stacks_);
+  // A frame's definitions, as far as they were read.
+  struct Read {
+    FrameDefinitions definitions;
+    uint64_t end = 0;  // payload offset
+  };
+  // With all definitions before `segment`; call Add for each record in it.
+  Read* Acquire(const LogSegment& segment);
+  void Add(CallReader::Kind kind, const CallReader& reader, Read* read) const {
+    if (kind < CallReader::kDefine || reader.offset() < read->end) return;
+    read->end = reader.next_offset();
+    read->definitions.Add(kind, reader, configs_, stacks_);
   }
   // Call it after reading the segment.
   void Release(const LogSegment& segment);
 
  private:
   struct Frame {
-    std::unique_ptr<FrameDefinitions> definitions;
+    std::unique_ptr<Read> read;
     uint32_t segments_left = 0;
   };
 
@@ -80,7 +87,7 @@ class ThreadReader {
   ThreadCalls* const calls_;
   size_t next_segment_ = 0;
   std::optional<CallReader> reader_;  // of segment next_segment_ - 1
-  FrameDefinitions* frame_ = nullptr;
+  LogDefinitions::Read* frame_ = nullptr;
   State state_ = kDone;
 };
 

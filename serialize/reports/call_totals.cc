@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "serialize/base/reused_stack.h"
 #include "serialize/reports/reports.h"
 
 namespace torchtrace {
@@ -22,7 +23,7 @@ class Summer {
   absl::Status Prepare() { return selector_.has_value() ? selector_->Prepare() : absl::OkStatus(); }
 
   // Asks for the rows of new configs.
-  void Grow(size_t configs) {
+  [[gnu::noinline]] void Grow(size_t configs) {
     for (auto id = static_cast<ConfigId>(configs_.size()); id < configs; ++id) {
       ConfigState config;
       config.row = options_.row(id);
@@ -34,9 +35,10 @@ class Summer {
   }
 
   void Add(const CallRecord& call) {
-    if (call.config >= totals_.configs.size()) Grow(call.config + size_t{1});
+    if (call.config >= configs_.size()) [[unlikely]] {
+      Grow(call.config + size_t{1});
+    }
     empty_ = false;
-    totals_.has_times = totals_.has_times || IsTimed(call);
     ThreadState& thread = ThreadOf(call);
     thread.timed = thread.timed || IsTimed(call);
     if (call.kind == CallRecord::kEnter) {
@@ -51,8 +53,11 @@ class Summer {
       for (OpenCall& call : thread.open) call.row = kNoRow;
       Close(0, &thread);
     }
-    totals_.has_times = totals_.has_times || empty_;
-    for (const auto& [key, thread] : threads_) totals_.untimed += thread.timed ? 0 : thread.calls;
+    totals_.has_times = empty_;
+    for (const auto& [key, thread] : threads_) {
+      totals_.has_times = totals_.has_times || thread.timed;
+      totals_.untimed += thread.timed ? 0 : thread.calls;
+    }
     return std::move(totals_);
   }
 
@@ -72,7 +77,7 @@ class Summer {
   struct ThreadState {
     uint64_t calls = 0;                                   // accepted
     bool timed = false;                                   // some record has a time other than 0
-    std::vector<OpenCall> open;                           // by depth
+    ReusedStack<OpenCall> open;                           // by depth
     std::array<uint32_t, UINT8_MAX + 1> open_costs = {};  // by level
     std::array<uint32_t, UINT8_MAX + 1> open_lacks = {};  // the same
   };
@@ -88,12 +93,15 @@ class Summer {
   ThreadState& ThreadOf(const CallRecord& call) {
     const std::pair<uint32_t, uint32_t> key(call.process, call.thread);
     if (last_ == nullptr || key != last_key_) [[unlikely]] {
-      if (last_ != nullptr) CountOpenRows(*last_, -1);
-      last_key_ = key;
-      last_ = &threads_[key];
-      CountOpenRows(*last_, 1);
+      ChangeThread(key);
     }
     return *last_;
+  }
+  [[gnu::noinline]] void ChangeThread(const std::pair<uint32_t, uint32_t>& key) {
+    if (last_ != nullptr) CountOpenRows(*last_, -1);
+    last_key_ = key;
+    last_ = &threads_[key];
+    CountOpenRows(*last_, 1);
   }
   void CountOpenRows(const ThreadState& thread, int change) {
     for (const OpenCall& call : thread.open) {
@@ -101,9 +109,11 @@ class Summer {
     }
   }
 
+  [[gnu::noinline]] void GrowRows(size_t rows) { open_rows_.resize(rows); }
+
   // Calls at this depth and deeper have ended, even if their ends are missing.
-  void Close(uint32_t depth, ThreadState* thread) {
-    for (; thread->open.size() > depth; thread->open.pop_back()) {
+  [[gnu::always_inline]] void Close(uint32_t depth, ThreadState* thread) {
+    for (; thread->open.size() > depth; thread->open.Pop()) {
       const OpenCall& call = thread->open.back();
       if (call.lacks) {
         --thread->open_lacks[call.level];
@@ -115,43 +125,49 @@ class Summer {
   }
 
   void Enter(const CallRecord& call, ThreadState* thread) {
-    OpenCall open;
     ConfigState& config = configs_[call.config];
     const bool accepted = config.row != kNoRow && (!selector_.has_value() || selector_->Accepts(call));
-    open.accepted = accepted;
+    PlaceId place = kNoPlace;
     if (by_place_) {
       const uint32_t around = std::min<uint32_t>(call.depth, static_cast<uint32_t>(thread->open.size()));
-      open.place = options_.place(call, around == 0 ? kNoPlace : thread->open[around - 1].place);
+      place = options_.place(call, around == 0 ? kNoPlace : thread->open[around - 1].place);
     }
     if (call.depth < kMaxDepth) {
       Close(call.depth, thread);
+      if (accepted && (config.costs || config.lacks)) Excuse(call.level, thread);
+      // Calls whose entries are missing.
+      while (thread->open.size() < call.depth) thread->open.Push() = OpenCall();
+      OpenCall& open = thread->open.Push();
+      open.inside_ns = 0;
+      open.count = call.count;
+      open.config = call.config;
+      open.place = place;
+      open.row = !accepted ? kNoRow : by_place_ ? place : config.row;
+      open.level = call.level;
+      open.accepted = accepted;
+      open.costs = accepted && config.costs;
+      open.lacks = accepted && config.lacks;
+      open.outermost = true;
       if (accepted) {
-        open.row = by_place_ ? open.place : config.row;
-        if (open.row >= open_rows_.size()) open_rows_.resize(open.row + size_t{1});
+        if (open.row >= open_rows_.size()) [[unlikely]] {
+          GrowRows(open.row + size_t{1});
+        }
         open.outermost = open_rows_[open.row]++ == 0;
-        open.level = call.level;
-        open.costs = config.costs;
-        open.lacks = config.lacks;
-        open.config = call.config;
-        open.count = call.count;
-        if (open.costs || open.lacks) Excuse(call.level, thread);
         thread->open_lacks[open.level] += open.lacks;
       }
-      thread->open.resize(call.depth);
-      thread->open.push_back(open);
     }
     if (!accepted) return;
     Count(call, thread, &config.on, &totals_.configs[call.config]);
     thread->calls += call.count;
-    if (open.costs && thread->open_costs[call.level]++ == 0) {
+    if (config.costs && call.depth < kMaxDepth && thread->open_costs[call.level]++ == 0) {
       totals_.configs[call.config].outermost += call.count;
     }
     if (!by_place_) return;
-    PlaceTotal& place = PlaceAt(open.place);
-    Count(call, thread, &places_on_[open.place], &place.total);
+    PlaceTotal& total = PlaceAt(place);
+    Count(call, thread, &places_on_[place], &total.total);
     // Fast path: a configuration is usually called again from the same place.
-    if (std::exchange(config.seen_at, open.place) == open.place) return;
-    place.configs.insert(call.config);
+    if (std::exchange(config.seen_at, place) == place) return;
+    total.configs.insert(call.config);
   }
 
   // Calls of unknown cost around a call of known or unknown cost don't count: the inner call counts or is reported.
@@ -161,11 +177,14 @@ class Summer {
   }
 
   PlaceTotal& PlaceAt(PlaceId place) {
-    if (place >= totals_.places.size()) {
-      totals_.places.resize(place + size_t{1});
-      places_on_.resize(totals_.places.size());
+    if (place >= totals_.places.size()) [[unlikely]] {
+      GrowPlaces(place + size_t{1});
     }
     return totals_.places[place];
+  }
+  [[gnu::noinline]] void GrowPlaces(size_t places) {
+    totals_.places.resize(places);
+    places_on_.resize(places);
   }
 
   // `counted_on`: the thread of the last call of `total`. Calls of one thread come in order.
@@ -182,22 +201,30 @@ class Summer {
 
   void Leave(const CallRecord& call, ThreadState* thread) {
     const int64_t time_ns = call.total_duration_ns();
-    OpenCall open;
-    open.accepted = !selector_.has_value();  // the default for calls that are not open
+    // The defaults for calls that are not open.
+    bool accepted = !selector_.has_value();
+    bool outermost = true;
+    PlaceId place = kNoPlace;
+    int64_t inside_ns = 0;
     if (call.depth < thread->open.size()) {
-      open = thread->open[call.depth];
+      const OpenCall& open = thread->open[call.depth];
+      accepted = open.accepted;
+      outermost = open.outermost;
+      place = open.place;
+      inside_ns = open.inside_ns;
       Close(call.depth, thread);
       if (call.depth > 0) thread->open[call.depth - 1].inside_ns += time_ns;
     }
-    if (configs_[call.config].row == kNoRow || !open.accepted) return;
-    AddEnd(call, time_ns, open, &totals_.configs[call.config]);
-    if (open.place != kNoPlace) AddEnd(call, time_ns, open, &PlaceAt(open.place).total);
+    if (configs_[call.config].row == kNoRow || !accepted) return;
+    AddEnd(call, time_ns, inside_ns, outermost, &totals_.configs[call.config]);
+    if (place != kNoPlace) AddEnd(call, time_ns, inside_ns, outermost, &PlaceAt(place).total);
   }
 
-  void AddEnd(const CallRecord& call, int64_t time_ns, const OpenCall& open, CallTotal* total) const {
-    if (open.outermost) total->time_ns += time_ns;
-    total->self_time_ns += time_ns - open.inside_ns;
-    if (options_.durations && open.outermost) total->durations.Add(call.duration_ns, call.count);
+  [[gnu::always_inline]] void AddEnd(const CallRecord& call, int64_t time_ns, int64_t inside_ns, bool outermost,
+                                     CallTotal* total) const {
+    if (outermost) total->time_ns += time_ns;
+    total->self_time_ns += time_ns - inside_ns;
+    if (options_.durations && outermost) total->durations.Add(call.duration_ns, call.count);
     if (call.kind == CallRecord::kRaise) total->raised += call.count;
     total->timed = total->timed || IsTimed(call);
   }

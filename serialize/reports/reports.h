@@ -42,14 +42,16 @@ struct FirstCall {
 
 // Calls and times, summed per config or per place: all groupings of `torchtrace stats` are made from these.
 struct CallTotal {
+  // What every call changes, together.
   uint64_t calls = 0;
-  uint64_t raised = 0;
-  uint64_t outermost = 0;    // calls that cost something and are not inside another such call of their level
-  uint64_t lacking = 0;      // calls of unknown cost: innermost ones, not inside a call that costs something
   int64_t time_ns = 0;       // between entry and end, of the calls that are not inside another call of their row
   int64_t self_time_ns = 0;  // without the recorded calls inside
-  FirstCall first = {};
   bool timed = false;        // some of them have times
+
+  uint64_t raised = 0;
+  uint64_t outermost = 0;  // calls that cost something and are not inside another such call of their level
+  uint64_t lacking = 0;    // calls of unknown cost: innermost ones, not inside a call that costs something
+  FirstCall first = {};
   Durations durations = {};  // of the calls that time_ns counts, if SumOptions asks for them
 
   void Add(const CallTotal& other) {

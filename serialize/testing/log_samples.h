@@ -107,8 +107,8 @@ std::unique_ptr<SampleLog> WriteSampleLog(const std::string& path, SampleEnd end
 // Every record as a line: time, process/thread, what, call number, parent.
 std::string DumpTrace(Trace* trace);
 
-// Opens the log twice, and finds the first thread whose records Trace::ReadThreads shows otherwise than Trace::Read, or
-// a process whose numbers differ; empty: none.
+// Opens the log twice, and finds the first thread whose records Trace::ReadThreads, with other threads' help, shows
+// otherwise than Trace::Read, or a process whose numbers differ; empty: none.
 std::string CompareReadings(const std::string& path);
 
 // An empty folder for the current test.

@@ -16,6 +16,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/string_view.h"
+#include "serialize/base/bytes.h"
 
 namespace torchtrace {
 
@@ -54,8 +55,8 @@ class ConfigTable {
   // For a set that holds only the numbers of configs and compares their contents.
   struct ContentHash {
     using is_transparent = void;
-    size_t operator()(std::string_view identity) const { return absl::HashOf(identity); }
-    size_t operator()(ConfigId config) const { return absl::HashOf(table->identity(config)); }
+    size_t operator()(std::string_view identity) const { return Hash64(identity.data(), identity.size()); }
+    size_t operator()(ConfigId config) const { return (*this)(table->identity(config)); }
     const ConfigTable* table;
   };
   struct ContentEqual {
