@@ -90,6 +90,18 @@ absl::StatusOr<Config> ParseConfig(std::string_view identity) {
   return config;
 }
 
+bool HasCutArgument(std::string_view identity) {
+  ByteReader reader(identity);
+  uint8_t level;
+  std::string_view text;
+  uint64_t count;
+  bool cut = reader.Byte(&level) && reader.String(&text) && reader.Varint(&count) && FindsCutValue(&reader, count);
+  if (!cut && reader.Varint(&count)) {
+    while (count-- > 0 && !cut && reader.String(&text)) cut = FindsCutValue(&reader, 1);
+  }
+  return cut && ParseConfig(identity).ok();
+}
+
 absl::StatusOr<std::vector<TensorFacet>> ParseFacets(std::string_view facets) {
   std::vector<TensorFacet> result;
   if (facets.empty()) return result;

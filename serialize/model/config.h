@@ -65,6 +65,8 @@ bool HasFrameworkValue(const Config& config);
 
 // Errors name the byte offset and what was expected there. Facets are sorted by ordinal.
 absl::StatusOr<Config> ParseConfig(std::string_view identity);
+// Whether an argument was cut when it was recorded. Many times faster; false for malformed ones.
+bool HasCutArgument(std::string_view identity);
 absl::StatusOr<std::vector<TensorFacet>> ParseFacets(std::string_view facets);
 
 // The inverse of ParseConfig, byte for byte.

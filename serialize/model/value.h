@@ -190,6 +190,10 @@ bool IsContainer(ValueTag tag);
 // expected there, `value` and the reader's position are unspecified.
 absl::Status ReadValue(ByteReader* reader, Value* value);
 
+// Passes `values` values, without making them. True, and the position is unspecified, if a text, a container or an int
+// in them was cut; false also for malformed ones.
+bool FindsCutValue(ByteReader* reader, uint64_t values);
+
 // The error of a reader that isn't at what it should be: "byte 3: expected a rank".
 absl::Status Expected(const ByteReader& reader, const std::string& what);
 

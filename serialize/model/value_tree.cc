@@ -171,6 +171,90 @@ bool IsContainer(ValueTag tag) {
 
 absl::Status ReadValue(ByteReader* reader, Value* value) { return ReadAt(reader, 0, value); }
 
+namespace {
+
+bool SkipDims(ByteReader* reader) {
+  uint64_t rank, dim;
+  if (!reader->Varint(&rank)) return false;
+  while (rank > 0 && reader->Varint(&dim)) --rank;
+  return rank == 0;
+}
+
+bool SkipTensor(ByteReader* reader) {
+  uint64_t bits;
+  std::string_view text;
+  if (!reader->Varint(&bits) || !reader->String(&text) || !reader->String(&text)) return false;
+  if ((bits & kTensorShapeUnknown) == 0) {
+    if (!SkipDims(reader) || ((bits & kTensorHasStride) != 0 && !SkipDims(reader))) return false;
+  }
+  return (bits & kTensorHasLayout) == 0 || reader->String(&text);
+}
+
+}  // namespace
+
+bool FindsCutValue(ByteReader* reader, uint64_t values) {
+  uint8_t byte;
+  uint64_t number;
+  std::string_view text;
+  // Those in containers follow their container.
+  for (; values > 0; --values) {
+    if (!reader->Byte(&byte)) return false;
+    bool whole = true;
+    switch (const auto tag = static_cast<ValueTag>(byte)) {
+      case ValueTag::kNone:
+      case ValueTag::kFalse:
+      case ValueTag::kTrue:
+      case ValueTag::kEllipsis:
+      case ValueTag::kUndefined:
+        break;
+      case ValueTag::kDeep:
+        return true;
+      case ValueTag::kInt:
+        whole = reader->Varint(&number);
+        break;
+      case ValueTag::kFloat:
+        whole = reader->Bytes(sizeof(double), &text);
+        break;
+      case ValueTag::kComplex:
+        whole = reader->Bytes(2 * sizeof(double), &text);
+        break;
+      case ValueTag::kString:
+      case ValueTag::kBytes:
+        whole = reader->Varint(&number) && reader->String(&text);
+        if (whole && number > text.size()) return true;
+        break;
+      case ValueTag::kBigInt:
+        whole = reader->String(&text);
+        if (whole && text.ends_with(" bits")) return true;
+        break;
+      case ValueTag::kSlice:
+      case ValueTag::kRange:
+        values += 3;
+        break;
+      case ValueTag::kTensor:
+        whole = SkipTensor(reader);
+        break;
+      case ValueTag::kStorage:
+        whole = reader->String(&text) && reader->Varint(&number);
+        break;
+      case ValueTag::kNdarray:
+        whole = reader->String(&text) && SkipDims(reader);
+        break;
+      default:
+        if (IsContainer(tag)) {
+          uint64_t written;
+          whole = reader->Varint(&number) && reader->Varint(&written) && written <= reader->remaining();
+          if (whole && number > written) return true;
+          values += !whole ? 0 : tag == ValueTag::kDict ? 2 * written : written;
+        } else {
+          whole = reader->String(&text);
+        }
+    }
+    if (!whole) return false;
+  }
+  return false;
+}
+
 void EncodeValue(const Value& value, std::string* out) {
   ValueWriter writer(out);
   switch (value.tag) {

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 #include <string>
 
@@ -26,6 +27,39 @@ TEST(ValueTree, EncodeIsTheInverseOfRead) {
     EXPECT_EQ(bytes, sample.bytes) << sample.name;
     EXPECT_TRUE(value == value) << sample.name;
   }
+}
+
+bool IsCut(const Value& value) {
+  const uint64_t per_item = value.tag == ValueTag::kDict ? 2 : 1;
+  const bool is_text = value.tag == ValueTag::kString || value.tag == ValueTag::kBytes;
+  return value.tag == ValueTag::kDeep || (value.tag == ValueTag::kBigInt && value.text.ends_with(" bits")) ||
+         (is_text && value.whole > value.text.size()) ||
+         (IsContainer(value.tag) && value.whole > value.items.size() / per_item) ||
+         std::any_of(value.items.begin(), value.items.end(), IsCut);
+}
+
+TEST(ValueTree, FindsCutValues) {
+  size_t cut = 0;
+  for (const ValueSample& sample : ValueSamples()) {
+    ByteReader tree_reader(sample.bytes);
+    Value value;
+    ASSERT_TRUE(ReadValue(&tree_reader, &value).ok()) << sample.name;
+    // In a list after a whole one.
+    std::string list;
+    ValueWriter(&list).Container(ValueTag::kList, 2, 2);
+    ValueWriter(&list).None();
+    list += sample.bytes;
+    ByteReader reader(list);
+    EXPECT_EQ(FindsCutValue(&reader, 1), IsCut(value)) << sample.name;
+    cut += IsCut(value);
+    if (IsCut(value)) continue;
+    EXPECT_TRUE(reader.done()) << sample.name;
+    for (size_t bytes = 0; bytes < list.size(); ++bytes) {
+      ByteReader shorter(std::string_view(list).substr(0, bytes));
+      EXPECT_FALSE(FindsCutValue(&shorter, 1)) << sample.name << " cut to " << bytes;
+    }
+  }
+  EXPECT_GT(cut, 3u);
 }
 
 TEST(ValueTree, EveryCutIsAnError) {

@@ -127,17 +127,6 @@ void AddOnce(const std::string& text, std::vector<std::string>* texts) {
   if (std::find(texts->begin(), texts->end(), text) == texts->end()) texts->push_back(text);
 }
 
-bool IsCapped(const Value& value) {
-  const uint64_t per_item = value.tag == ValueTag::kDict ? 2 : 1;
-  const bool is_text = value.tag == ValueTag::kString || value.tag == ValueTag::kBytes;
-  const bool is_long_int = value.tag == ValueTag::kBigInt && value.text.ends_with(" bits");
-  if (value.tag == ValueTag::kDeep || is_long_int || (is_text && value.whole > value.text.size()) ||
-      (IsContainer(value.tag) && value.whole > value.items.size() / per_item)) {
-    return true;
-  }
-  return std::any_of(value.items.begin(), value.items.end(), IsCapped);
-}
-
 }  // namespace
 
 RunFacts GatherFacts(const Trace& trace) {
@@ -177,13 +166,7 @@ RunFacts GatherFacts(const Trace& trace) {
 CappedCounts CountCapped(const Trace& trace, const Statistics& statistics) {
   CappedCounts capped;
   for (ConfigId id = 0; id < statistics.config_calls.size(); ++id) {
-    if (statistics.config_calls[id] == 0) continue;
-    const absl::StatusOr<Config> config = ParseConfig(trace.identity(id));
-    if (!config.ok()) continue;
-    const bool is_capped = std::any_of(config->args.begin(), config->args.end(), IsCapped) ||
-                           std::any_of(config->kwargs.begin(), config->kwargs.end(),
-                                       [](const auto& kwarg) { return IsCapped(kwarg.second); });
-    if (!is_capped) continue;
+    if (statistics.config_calls[id] == 0 || !HasCutArgument(trace.identity(id))) continue;
     ++capped.configs;
     capped.calls += statistics.config_calls[id];
   }
