@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "dialects/torch/dispatch/forwarding_interpreter.h"
+#include "dialects/torch/dispatch/virtual_functions.h"
 #include "tracer/framework_dialect.h"
 #include "tracer/launch/runtime_api.h"
 #include "tracer/python/session.h"
@@ -40,11 +40,6 @@ PyObject* Fail(const std::string& message) {
 std::vector<std::unique_ptr<TracingHook>> g_hooks;
 FrameworkDialect* g_dialect = nullptr;
 
-// PyTorch's table while nothing is traced, and as level 2 leaves it: level 2 never removes its own table, but untraced
-// runs must be untraced.
-const c10::impl::PyInterpreterVTable* g_plain_table = nullptr;
-const c10::impl::PyInterpreterVTable* g_hooked_table = nullptr;
-
 // start(folder, options): records into `folder`. `options`: what ParseRecordingOptions takes. Installs no hook.
 PyObject* Start(PyObject*, PyObject* args) {
   const char *folder, *recording_json;
@@ -58,7 +53,6 @@ PyObject* Start(PyObject*, PyObject* args) {
   options.recording = *std::move(recording);
   options.make_stack = PythonStacksFor("torch");
   if (absl::Status status = Recorder::Start(options); !status.ok()) return Fail(std::string(status.message()));
-  g_hooked_table = g_plain_table = getPyInterpreter()->vtable_;
   Py_RETURN_NONE;
 }
 
@@ -72,7 +66,6 @@ PyObject* Install(PyObject*, PyObject* args) {
   for (Py_ssize_t i = 1; i < PyTuple_GET_SIZE(args); ++i) {
     options.levels.push_back(static_cast<int>(PyLong_AsLong(PyTuple_GET_ITEM(args, i))));
   }
-  getPyInterpreter()->vtable_ = g_hooked_table;
   auto hooks = g_dialect->CreateHooks(Recorder::Get(), options);
   if (!hooks.ok()) return Fail(std::string(hooks.status().message()));
   g_hooks = g_dialect->CreateEarlyHooks(options);
@@ -80,7 +73,6 @@ PyObject* Install(PyObject*, PyObject* args) {
   for (const std::unique_ptr<TracingHook>& hook : g_hooks) {
     if (absl::Status status = hook->Install(); !status.ok()) return Fail(std::string(status.message()));
   }
-  g_hooked_table = getPyInterpreter()->vtable_;
   Py_RETURN_NONE;
 }
 
@@ -92,7 +84,6 @@ PyObject* Uninstall(PyObject*, PyObject*) {
     static_cast<void>(hook->release());
   }
   g_hooks.clear();
-  getPyInterpreter()->vtable_ = g_plain_table;
   Py_RETURN_NONE;
 }
 
@@ -147,43 +138,43 @@ PyObject* PopFunctionMode(PyObject*, PyObject*) {
 
 // ---- An empty dispatch mode ----
 
-// Pops the mode on top and calls the operator boxed.
-class EmptyDispatch final : public torch_dialect::ForwardingInterpreter {
+using Table = c10::impl::PyInterpreterVTable;
+torch_dialect::VirtualFunction<Table, void, const c10::OperatorHandle&, torch::jit::Stack*> g_dispatch = nullptr;
+torch_dialect::VirtualFunction<Table, c10::intrusive_ptr<c10::TensorImpl>, const c10::TensorImpl*> g_detach = nullptr;
+
+class WithoutMode {
  public:
-  using torch_dialect::ForwardingInterpreter::ForwardingInterpreter;
-
-  void dispatch(const c10::OperatorHandle& op, torch::jit::Stack* stack) const override {
-    if (TorchDispatchModeTLS::stack_len() == 0) return inner().dispatch(op, stack);
-    const WithoutMode without;
-    op.callBoxed(stack);
-  }
-
-  c10::intrusive_ptr<c10::TensorImpl> detach(const c10::TensorImpl* self) const override {
-    static const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::detach", "");
-    if (TorchDispatchModeTLS::stack_len() == 0) return inner().detach(self);
-    torch::jit::Stack stack = {at::Tensor(c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(
-        const_cast<c10::TensorImpl*>(self)))};
-    dispatch(op, &stack);
-    return stack.front().toTensor().getIntrusivePtr();
-  }
+  WithoutMode() : mode_(TorchDispatchModeTLS::pop_stack()) {}
+  ~WithoutMode() { TorchDispatchModeTLS::push_non_infra_mode_onto_stack(std::move(mode_)); }
+  WithoutMode(const WithoutMode&) = delete;
 
  private:
-  class WithoutMode {
-   public:
-    WithoutMode() : mode_(TorchDispatchModeTLS::pop_stack()) {}
-    ~WithoutMode() { TorchDispatchModeTLS::push_non_infra_mode_onto_stack(std::move(mode_)); }
-    WithoutMode(const WithoutMode&) = delete;
-
-   private:
-    std::shared_ptr<c10::impl::PyObject_TorchDispatchMode> mode_;
-  };
+  std::shared_ptr<c10::impl::PyObject_TorchDispatchMode> mode_;
 };
+
+// Pops the mode on top and calls the operator boxed.
+void EmptyDispatch(const Table* table, const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  if (TorchDispatchModeTLS::stack_len() == 0) return g_dispatch(table, op, stack);
+  const WithoutMode without;
+  op.callBoxed(stack);
+}
+
+c10::intrusive_ptr<c10::TensorImpl> EmptyDetach(const Table* table, const c10::TensorImpl* self) {
+  static const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::detach", "");
+  if (TorchDispatchModeTLS::stack_len() == 0) return g_detach(table, self);
+  torch::jit::Stack stack = {at::Tensor(
+      c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(const_cast<c10::TensorImpl*>(self)))};
+  EmptyDispatch(table, op, &stack);
+  return stack.front().toTensor().getIntrusivePtr();
+}
 
 // push_dispatch_mode(mode): pushes a TorchDispatchMode, whose calls never reach it.
 PyObject* PushDispatchMode(PyObject*, PyObject* mode) {
   c10::impl::PyInterpreter* const interpreter = getPyInterpreter();
-  static EmptyDispatch* const table = new EmptyDispatch(g_plain_table);
-  interpreter->vtable_ = table;
+  static const bool replaced =
+      torch_dialect::ReplaceVirtual(interpreter->vtable_, &Table::dispatch, EmptyDispatch, &g_dispatch) &&
+      torch_dialect::ReplaceVirtual(interpreter->vtable_, &Table::detach, EmptyDetach, &g_detach);
+  if (!replaced) return Fail("torch's table can't be written");
   TorchDispatchModeTLS::push_non_infra_mode_onto_stack(
       std::make_shared<c10::impl::PyObject_TorchDispatchMode>(Py_NewRef(mode), interpreter));
   Py_RETURN_NONE;
@@ -191,7 +182,6 @@ PyObject* PushDispatchMode(PyObject*, PyObject* mode) {
 
 PyObject* PopDispatchMode(PyObject*, PyObject*) {
   TorchDispatchModeTLS::pop_stack();
-  getPyInterpreter()->vtable_ = g_plain_table;
   Py_RETURN_NONE;
 }
 

@@ -22,9 +22,9 @@
 #include "dialects/torch/common/thread_starts.h"
 #include "dialects/torch/describe/describe.h"
 #include "dialects/torch/describe/operator_plan.h"
-#include "dialects/torch/dispatch/forwarding_interpreter.h"
 #include "dialects/torch/dispatch/threads_with_key.h"
 #include "dialects/torch/dispatch/unboxed_operators.h"
+#include "dialects/torch/dispatch/virtual_functions.h"
 #include "tracer/python/python_patch.h"
 #include "tracer/record/thread_state.h"
 
@@ -256,40 +256,38 @@ void AddUnboxedKernels() {
   });
 }
 
-// Records the calls that go to a tensor subclass's __torch_dispatch__. While a dispatch mode of the program is on, the
-// mode's calls are recorded instead.
-class SubclassDispatch final : public ForwardingInterpreter {
- public:
-  using ForwardingInterpreter::ForwardingInterpreter;
+// The calls that go to a tensor subclass's __torch_dispatch__ are recorded by PyTorch's table of what calls Python.
+// While a dispatch mode of the program is on, the mode's calls are recorded instead.
+using Table = c10::impl::PyInterpreterVTable;
+VirtualFunction<Table, void, const c10::OperatorHandle&, torch::jit::Stack*> g_dispatch = nullptr;
+VirtualFunction<Table, c10::intrusive_ptr<c10::TensorImpl>, const c10::TensorImpl*> g_detach = nullptr;
 
-  void dispatch(const c10::OperatorHandle& op, torch::jit::Stack* stack) const override {
-    if (kAbovePython || !Records()) {
-      const SeenInPython seen;
-      return inner().dispatch(op, stack);
-    }
-    RecordEnd(
-        Enter([&](auto* call) { DescribeBoxedCall(op, *stack, call); }), [&] { inner().dispatch(op, stack); },
-        [&](ConfigBuilder* config) { DescribeResults(op, *stack, config); });
-  }
+bool RecordsSubclasses() {
+  return KeyIsOn() && c10::impl::TorchDispatchModeTLS::stack_len() == 0 &&
+         c10::impl::tls_is_dispatch_key_included(kDispatchKey);
+}
 
-  c10::intrusive_ptr<c10::TensorImpl> detach(const c10::TensorImpl* self) const override {
-    if (!Records()) return inner().detach(self);
-    const auto describe = [self](auto* call) {
-      static const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::detach", "");
-      const torch::jit::Stack stack = {
-          at::Tensor(c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(
-              const_cast<c10::TensorImpl*>(self)))};
-      DescribeBoxedCall(op, stack, call);
-    };
-    return RecordEnd(Enter(describe), [&] { return inner().detach(self); });
+void DispatchInPython(const Table* table, const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  if (kAbovePython || !RecordsSubclasses()) {
+    const SeenInPython seen;
+    return g_dispatch(table, op, stack);
   }
+  RecordEnd(
+      Enter([&](auto* call) { DescribeBoxedCall(op, *stack, call); }), [&] { g_dispatch(table, op, stack); },
+      [&](ConfigBuilder* config) { DescribeResults(op, *stack, config); });
+}
 
- private:
-  bool Records() const {
-    return KeyIsOn() && c10::impl::TorchDispatchModeTLS::stack_len() == 0 &&
-           c10::impl::tls_is_dispatch_key_included(kDispatchKey);
-  }
-};
+c10::intrusive_ptr<c10::TensorImpl> DetachInPython(const Table* table, const c10::TensorImpl* self) {
+  if (!RecordsSubclasses()) return g_detach(table, self);
+  const auto describe = [self](auto* call) {
+    static const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::detach", "");
+    const torch::jit::Stack stack = {
+        at::Tensor(c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(
+            const_cast<c10::TensorImpl*>(self)))};
+    DescribeBoxedCall(op, stack, call);
+  };
+  return RecordEnd(Enter(describe), [&] { return g_detach(table, self); });
+}
 
 std::unique_ptr<torch::Library> g_library;
 
@@ -319,11 +317,11 @@ absl::Status TorchDispatchHook::Install() {
     g_library = std::make_unique<torch::Library>(torch::Library::IMPL, "_", kDispatchKey, __FILE__, __LINE__);
     g_library->fallback(torch::CppFunction::makeFromBoxedFunction<&Fallback>());
     AddUnboxedKernels();
-    c10::impl::PyInterpreter* const interpreter = getPyInterpreter();
-    auto* const subclasses = new SubclassDispatch(interpreter->vtable_);
-    // Other threads may be reading it.
-    std::atomic_ref<const c10::impl::PyInterpreterVTable*>(interpreter->vtable_)
-        .store(subclasses, std::memory_order_release);
+    const Table* const table = getPyInterpreter()->vtable_;
+    if (!ReplaceVirtual(table, &Table::dispatch, DispatchInPython, &g_dispatch) ||
+        !ReplaceVirtual(table, &Table::detach, DetachInPython, &g_detach)) {
+      Recorder::Get()->NoteNotSeen("level 2: operators that tensor subclasses handle: torch's table can't be written");
+    }
   }
   if (!TurnKeyOn()) {
     Recorder::Get()->NoteNotSeen(

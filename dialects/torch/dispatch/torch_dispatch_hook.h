@@ -34,7 +34,7 @@ class ForeignThreadsHook : public TracingHook {
 // The hook is a boxed fallback on kDispatchKey (Install fails if this torch uses that key itself). A thread includes
 // the key in its thread-local set, which PyTorch copies to autograd's threads. So the program keeps its own formulas: a
 // Python dispatch mode would turn off those that are not safe for tensor subclasses. Calls that go to a subclass's own
-// __torch_dispatch__ never reach a key below Python's; a wrapper around the Python interpreter's dispatch() sees them.
+// __torch_dispatch__ never reach a key below Python's; a replacement of the virtual dispatch() that calls it sees them.
 class TorchDispatchHook : public TracingHook {
  public:
   int level() const override { return kDispatchLevel; }
