@@ -8,12 +8,12 @@
 
 namespace torchtrace {
 
-// Elements are set in place, member by member; those that were popped are used again. A std::vector copies an element
-// from where it was made, as one: the processor waits until it has stored the parts.
+// Elements are set in place, member by member, and those that were popped are used again. A std::vector copies a
+// finished element, by loads wider than the stores that have just made it: the processor waits for those.
 template <typename T>
 class ReusedStack {
  public:
-  // The pushed element has any value: set all of it.
+  // The new element may have the value of one that was popped: set all of it. References to others become invalid.
   [[gnu::always_inline]] T& Push() {
     if (size_ == elements_.size()) [[unlikely]] {
       elements_.resize(2 * size_ + 8);

@@ -77,12 +77,14 @@ CallReader::Kind CallReader::NextWithBody(uint64_t head) {
   if (at == nullptr) return kBroken;
   at_ = at;
   if (!TakeString(bytes, &body)) return kBroken;
-  const bool raise = static_cast<RecordKind>(head & 3) == RecordKind::kRaise;
-  if (raise) time_ += head >> 2;
-  // OtherRecord numbers them from 1 in the same order.
-  static_assert(kSchema - kDefine == static_cast<int>(OtherRecord::kSchema) - 1);
-  const uint64_t other = kDefine + (head >> 2) - 1;
-  const Kind kind = raise ? kRaise : other <= kSchema ? static_cast<Kind>(other) : kUnknown;
+  Kind kind = kRaise;
+  if (static_cast<RecordKind>(head & 3) == RecordKind::kRaise) {
+    time_ += head >> 2;
+  } else {
+    // OtherRecord numbers them from 1, in the same order.
+    static_assert(kUnknown - kDefine == static_cast<int>(OtherRecord::kSchema));
+    kind = static_cast<Kind>(std::min<uint64_t>(kDefine + (head >> 2) - 1, kUnknown));
+  }
   return Parse(kind, body) ? kind : kBroken;
 }
 

@@ -72,21 +72,15 @@ class LogRecord {
   CallResult result() const { return {text_, facets_}; }
   std::string_view schema_name() const { return text_; }
   std::string_view schema() const { return facets_; }
-  // The bytes of the fields, but for kEnter and kLeave.
+  // The bytes of the fields; none of kEnter and kLeave.
   std::string_view body() const { return body_; }
 
-  // Becomes a record that was read elsewhere, without time(). `body` must outlive it.
-  [[gnu::always_inline]] void Restore(Kind kind, uint64_t definition, std::string_view body) {
-    definition_ = definition;
-    if (kind > kLeave) [[unlikely]] {
-      Parse(kind, body);
-    }
-  }
-
- protected:
-  // Takes the fields from the body. False if it is malformed.
+  // Take the fields of a record that was read elsewhere, but not time(). Those with a body need it as long as they are
+  // used; false if it is malformed.
+  void SetDefinition(uint64_t definition) { definition_ = definition; }
   bool Parse(Kind kind, std::string_view body);
 
+ protected:
   uint64_t time_ = 0;
   uint64_t definition_ = 0;
   uint64_t count_ = 0;

@@ -134,7 +134,7 @@ struct FramePayload {
 // LogReader opens a log file, finds its frames and determines which of their bytes
 // can be trusted. It reads what the file holds when it is opened, so a log may be
 // read while its program runs. It finds frames after a damaged header too.
-// CallReader decodes the payloads. Not thread-safe.
+// CallReader decodes the payloads. Several threads may use one.
 class LogReader {
  public:
   // Errors name the path. NotFound and PermissionDenied; InvalidArgument: not a log, with what was expected, or a log

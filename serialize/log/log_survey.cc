@@ -62,7 +62,8 @@ class FrameSurveyor {
   bool Go(const Visit& visit) {
     if (frame_.payload.trust == FramePayload::kUseless) return true;
     auto kind = reader_.Next();
-    if (frame_.segments.empty() && kind != CallReader::kThread) return true;
+    // A frame begins with a thread's record.
+    if (segment_ == nullptr && kind != CallReader::kThread) kind = CallReader::kBroken;
     for (; Count(kind); kind = reader_.Next()) {
       if (!visit(kind, reader_)) return false;
     }
@@ -104,8 +105,8 @@ class FrameSurveyor {
     }
   }
   bool CountOther(CallReader::Kind kind) {
-    if (kind > CallReader::kLast || (kind == CallReader::kThread && reader_.thread().number >= UINT32_MAX))
-      return false;
+    if (kind > CallReader::kLast) return false;
+    if (kind == CallReader::kThread && reader_.thread().number >= UINT32_MAX) return false;
     uint64_t& bytes = kind == CallReader::kDefine ? frame_.definition_bytes : frame_.other_bytes;
     bytes += reader_.next_offset() - reader_.offset();
     if (kind == CallReader::kThread) {
@@ -124,7 +125,7 @@ class FrameSurveyor {
     segment_ = &frame_.segments.back().segment;
     segment_->frame = index_;
     segment_->begin = static_cast<uint32_t>(reader_.offset());
-    segment_->time = reader_.time();
+    segment_->time = thread.time;
     segment_->calls_before = thread.calls_before;
     segment_->open_calls = thread.open_calls;
   }
@@ -400,7 +401,7 @@ class Surveyor {
         thread.number, ThreadCalls(visit_->process, static_cast<uint32_t>(thread.number), visit_->clock, visit_->tags));
     ThreadCalls& calls = at->second.calls;
     LogSegment segment;
-    segment.time = record.time();
+    segment.time = thread.time;
     segment.calls_before = thread.calls_before;
     segment.open_calls = thread.open_calls;
     // Only the first thread of a forked process begins inside of calls.

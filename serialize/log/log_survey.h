@@ -76,7 +76,7 @@ struct SurveyVisit {
 
 // `process` is an index into log.processes(). Adds definitions to `configs`, and calls to `counts` by VariantId.
 // Calls `progress`, unless null, with the bytes of each frame after reading it. Up to `threads` other threads help.
-// `visit`, unless null: what it points to must outlive the survey.
+// `visit`, unless null: what it points to must outlive the survey; the calling thread calls its visitor.
 LogSurvey SurveyLog(const LogReader& log, size_t process, const LogEnd& end, ConfigTable* configs,
                     std::vector<uint64_t>* counts, const std::function<void(uint64_t bytes)>& progress = nullptr,
                     size_t threads = 0, const SurveyVisit* visit = nullptr);

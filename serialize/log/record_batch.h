@@ -22,7 +22,7 @@ class RecordBatch {
 
   bool full() const { return count_ == kMaxRecords || bodies_.size() >= kMaxBodyBytes; }
 
-  // Unless it is full.
+  // Call it unless it is full.
   [[gnu::always_inline]] void Add(LogRecord::Kind kind, const LogRecord& record, int64_t time_ns) {
     Packed& packed = records_[count_++];
     packed.time_ns = time_ns;
@@ -34,16 +34,19 @@ class RecordBatch {
     }
   }
 
-  // Calls `visit(kind, record, time_ns)`. The record's views are valid during the call.
+  // Calls `visit(kind, record, time_ns)`. The record's views are valid during the call; it has no time().
   template <typename Visit>
   void ForEach(const Visit& visit) const {
     LogRecord record;
     const char* body = bodies_.data();
     for (size_t i = 0; i < count_; ++i) {
       const Packed& packed = records_[i];
-      const bool has_body = packed.kind > LogRecord::kLeave;
-      record.Restore(packed.kind, packed.number, has_body ? std::string_view(body, packed.number) : std::string_view());
-      if (has_body) body += packed.number;
+      if (packed.kind > LogRecord::kLeave) [[unlikely]] {
+        record.Parse(packed.kind, std::string_view(body, packed.number));
+        body += packed.number;
+      } else {
+        record.SetDefinition(packed.number);
+      }
       visit(packed.kind, record, packed.time_ns);
     }
   }

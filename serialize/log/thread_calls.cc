@@ -98,7 +98,6 @@ void ThreadCalls::ShowExtras(bool entry) {
   } else {
     record_.result = {extras_.values, extras_.result_notes};
   }
-  shows_extras_ = true;
 }
 
 // Of the entry or end that was read.
@@ -115,7 +114,6 @@ void ThreadCalls::ForgetExtras(bool entry) {
   record_.facts = RecordFacts();
   record_.notes = {};
   record_.result = {};
-  shows_extras_ = false;
   has_extras_ = extras_.stack != kNoStack || extras_.facts != RecordFacts() || !extras_.notes.empty() ||
                 !extras_.values.empty() || !extras_.result_notes.empty();
 }

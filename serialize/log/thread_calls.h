@@ -88,7 +88,7 @@ class ThreadCalls {
     } else {
       Pop();
     }
-    if (has_extras_ || shows_extras_) [[unlikely]] {
+    if (has_extras_) [[unlikely]] {
       ForgetExtras(record_.kind == CallRecord::kEnter);
     }
   }
@@ -181,8 +181,7 @@ class ThreadCalls {
   uint64_t calls_ = 0;           // entered, including lost ones
   uint32_t tags_now_ = kNoTags;  // of the next calls
   Extras extras_;
-  bool has_extras_ = false;     // extras_ may have some
-  bool shows_extras_ = false;   // record_ has some
+  bool has_extras_ = false;     // extras_ may have some, and record_ until Apply
   ReusedStack<OpenCall> open_;  // outermost first
   uint64_t depth_ = 0;          // calls in open_
 };

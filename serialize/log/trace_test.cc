@@ -167,7 +167,7 @@ TEST(TraceTest, OrderOfThreadsThatAreReadOneByOne) {
   EXPECT_EQ(calls.size(), 40u);
 }
 
-TEST(TraceTest, OtherThreadsHelpToCount) {
+TEST(TraceTest, OtherThreadsHelp) {
   struct Helped : ReadingObserver {
     void OnRead(Unit, uint64_t done, uint64_t total) override {
       ++frames;
@@ -184,6 +184,13 @@ TEST(TraceTest, OtherThreadsHelpToCount) {
     if (i == 50) lost = log.frame_offset(i % 5);
     for (uint64_t call = 0; call < 10; ++call) log.Call(i % 5, 1, absl::StrCat("f", (i * call) % 17));
   }
+  // More records, and longer ones, than go from thread to thread at once.
+  log.NewFrame(0, 2 << 20);
+  log.Call(0, 1, "f", 20'000);
+  for (const char letter : {'g', 'h', 'i'}) {
+    log.Call(0, 1, std::string(200 << 10, letter));
+    log.Call(0, 1, "f");
+  }
   log.CloseFrames();
   log.End();
   for (const bool damaged : {false, true}) {
@@ -194,6 +201,7 @@ TEST(TraceTest, OtherThreadsHelpToCount) {
     EXPECT_EQ(helped->Count().value(), alone->Count().value());
     EXPECT_EQ(DumpTrace(helped.get()), DumpTrace(alone.get()));
     EXPECT_GE(observer.frames, 100u - damaged);
+    EXPECT_EQ(CompareReadings(path), "");
   }
 }
 
@@ -353,6 +361,14 @@ TEST(TraceTest, CommitWordThatHidesRecords) {
   ASSERT_EQ(damage.sentences.size(), 1u);
   EXPECT_THAT(damage.sentences[0], HasSubstr("records after its commit word"));
   EXPECT_FALSE(damage.lost_calls_exact);
+
+  // It hides all of them.
+  bytes.replace(at, 4, 4, '\0');
+  WriteFile(path, bytes);
+  const auto empty = Open(path);
+  EXPECT_THAT(empty->Count().value(), IsEmpty());
+  EXPECT_THAT(empty->processes()[0].damage.sentences, ElementsAre(HasSubstr("records after its commit word")));
+  EXPECT_FALSE(empty->processes()[0].damage.lost_calls_exact);
 }
 
 // The process died between the last stores of closing.

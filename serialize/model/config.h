@@ -65,7 +65,7 @@ bool HasFrameworkValue(const Config& config);
 
 // Errors name the byte offset and what was expected there. Facets are sorted by ordinal.
 absl::StatusOr<Config> ParseConfig(std::string_view identity);
-// Whether an argument was cut when it was recorded. Many times faster; false for malformed ones.
+// Whether an argument was cut when it was recorded; false for a malformed config. Many times faster than ParseConfig.
 bool HasCutArgument(std::string_view identity);
 absl::StatusOr<std::vector<TensorFacet>> ParseFacets(std::string_view facets);
 

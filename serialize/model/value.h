@@ -190,8 +190,8 @@ bool IsContainer(ValueTag tag);
 // expected there, `value` and the reader's position are unspecified.
 absl::Status ReadValue(ByteReader* reader, Value* value);
 
-// Passes `values` values, without making them. True, and the position is unspecified, if a text, a container or an int
-// in them was cut; false also for malformed ones.
+// Skips `values` values. True if one in them was cut when it was recorded: a text, an int, a container, or one nested
+// too deep. False if a malformed one comes first. In both cases the position is unspecified.
 bool FindsCutValue(ByteReader* reader, uint64_t values);
 
 // The error of a reader that isn't at what it should be: "byte 3: expected a rank".

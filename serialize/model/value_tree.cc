@@ -144,6 +144,23 @@ absl::Status ReadAt(ByteReader* reader, int depth, Value* value) {
   return absl::InternalError("unreachable: the tag was checked");
 }
 
+bool SkipDims(ByteReader* reader) {
+  uint64_t rank, dim;
+  if (!reader->Varint(&rank)) return false;
+  while (rank > 0 && reader->Varint(&dim)) --rank;
+  return rank == 0;
+}
+
+bool SkipTensor(ByteReader* reader) {
+  uint64_t bits;
+  std::string_view text;
+  if (!reader->Varint(&bits) || !reader->String(&text) || !reader->String(&text)) return false;
+  if ((bits & kTensorShapeUnknown) == 0) {
+    if (!SkipDims(reader) || ((bits & kTensorHasStride) != 0 && !SkipDims(reader))) return false;
+  }
+  return (bits & kTensorHasLayout) == 0 || reader->String(&text);
+}
+
 }  // namespace
 
 bool Value::operator==(const Value& other) const {
@@ -170,27 +187,6 @@ bool IsContainer(ValueTag tag) {
 }
 
 absl::Status ReadValue(ByteReader* reader, Value* value) { return ReadAt(reader, 0, value); }
-
-namespace {
-
-bool SkipDims(ByteReader* reader) {
-  uint64_t rank, dim;
-  if (!reader->Varint(&rank)) return false;
-  while (rank > 0 && reader->Varint(&dim)) --rank;
-  return rank == 0;
-}
-
-bool SkipTensor(ByteReader* reader) {
-  uint64_t bits;
-  std::string_view text;
-  if (!reader->Varint(&bits) || !reader->String(&text) || !reader->String(&text)) return false;
-  if ((bits & kTensorShapeUnknown) == 0) {
-    if (!SkipDims(reader) || ((bits & kTensorHasStride) != 0 && !SkipDims(reader))) return false;
-  }
-  return (bits & kTensorHasLayout) == 0 || reader->String(&text);
-}
-
-}  // namespace
 
 bool FindsCutValue(ByteReader* reader, uint64_t values) {
   uint8_t byte;
