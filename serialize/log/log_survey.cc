@@ -5,8 +5,10 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
@@ -17,13 +19,6 @@
 #include "serialize/log/thread_reader.h"
 
 namespace torchtrace {
-namespace {
-
-// The smallest enter record.
-constexpr uint64_t kMinEnterBytes = 2;
-// More sentences would not be read.
-constexpr size_t kMaxSentences = 100;
-constexpr size_t kFramesOfAThread = 4;
 
 // What one frame says, whatever is in the others.
 struct FrameSurvey {
@@ -34,9 +29,16 @@ struct FrameSurvey {
     std::string name;
   };
   struct Definition {
-    std::string identity;
-    std::string facets;
+    uint64_t hash;  // ConfigTable::HashOf(identity)
+    uint32_t identity_bytes;
+    uint32_t facets_bytes;
   };
+
+  void Keep(std::string_view identity, std::string_view facets) {
+    definitions.push_back({ConfigTable::HashOf(identity), static_cast<uint32_t>(identity.size()),
+                           static_cast<uint32_t>(facets.size())});
+    texts.append(identity).append(facets);
+  }
 
   FramePayload payload;
   uint64_t end = 0;  // of the usable records
@@ -44,12 +46,24 @@ struct FrameSurvey {
   bool has_lost_records = false;
   std::vector<Segment> segments;
   std::vector<uint64_t> definition_calls;
-  std::vector<Definition> definitions;  // none if the records are visited
+  // None if the records are visited. The identities and facets are in `texts`, one after the other.
+  std::vector<Definition> definitions;
+  std::string texts;
   std::vector<std::pair<std::string, uint64_t>> dropped;
   std::vector<std::pair<std::string, std::string>> schemas;
   uint64_t definition_bytes = 0;
   uint64_t other_bytes = 0;  // neither definitions nor events
 };
+
+namespace {
+
+// The smallest enter record.
+constexpr uint64_t kMinEnterBytes = 2;
+// More sentences would not be read.
+constexpr size_t kMaxSentences = 100;
+constexpr size_t kFramesOfAThread = 4;
+// Definitions on their way into the processor's cache.
+constexpr size_t kExpected = 8;
 
 // Surveys one frame, in one go or in parts.
 class FrameSurveyor {
@@ -143,9 +157,7 @@ class FrameSurveyor {
 FrameSurvey SurveyFrame(const LogReader& log, uint32_t index) {
   FrameSurveyor surveyor(log, index);
   surveyor.Go([&surveyor](CallReader::Kind kind, const CallReader& reader) {
-    if (kind == CallReader::kDefine) {
-      surveyor.frame().definitions.push_back({std::string(reader.identity()), std::string(reader.facets())});
-    }
+    if (kind == CallReader::kDefine) surveyor.frame().Keep(reader.identity(), reader.facets());
     return true;
   });
   return std::move(surveyor.frame());
@@ -187,6 +199,18 @@ class FrameDecoder {
   std::optional<FrameSurveyor> now_;
 };
 
+bool IsOfCalls(const LogReader& log, uint32_t frame) { return log.frames()[frame].type() == FrameType::kCalls; }
+
+void AddFramesOfCalls(const LogReader& log, const LogProcess& process, std::vector<uint32_t>* frames) {
+  std::copy_if(process.frames.begin(), process.frames.end(), std::back_inserter(*frames),
+               [&](uint32_t i) { return IsOfCalls(log, i); });
+}
+
+// Few frames are not worth a thread.
+size_t ThreadsFor(const std::vector<uint32_t>& frames, size_t threads) {
+  return std::min(threads, frames.size() / kFramesOfAThread);
+}
+
 class Surveyor {
  public:
   Surveyor(const LogReader& log, size_t process, const LogEnd& end, ConfigTable* configs, std::vector<uint64_t>* counts,
@@ -200,30 +224,29 @@ class Surveyor {
         visit_(visit),
         definitions_(&log, configs, visit == nullptr ? nullptr : visit->stacks) {}
 
-  LogSurvey Run(const std::function<void(uint64_t bytes)>& progress, size_t threads) {
+  LogSurvey Run(const std::function<void(uint64_t bytes)>& progress, FramesAhead* ahead) {
     if (log_.superblock_damaged() && is_first_) {
       Say("the superblock at byte 0 is damaged; the frames after it were read");
     }
-    const auto is_of_calls = [this](uint32_t i) { return log_.frames()[i].type() == FrameType::kCalls; };
-    std::vector<uint32_t> frames;
-    std::copy_if(process_.frames.begin(), process_.frames.end(), std::back_inserter(frames), is_of_calls);
-    // Few frames are not worth a thread.
-    threads = std::min(threads, frames.size() / kFramesOfAThread);
     const auto survey = [&](const auto& next) {
       for (const uint32_t i : process_.frames) {
-        if (is_of_calls(i)) Add(i, next());
+        if (IsOfCalls(log_, i)) Add(i, next(i));
         if (progress != nullptr) progress(log_.frames()[i].header.capacity_bytes);
       }
     };
-    if (visit_ == nullptr) {
-      Ahead<FrameSurvey> surveys(frames.size(), threads, [&](size_t i) { return SurveyFrame(log_, frames[i]); });
-      survey([&] { return surveys.Next(); });
-    } else {
+    if (visit_ != nullptr) {
       definitions_.StayOpen();
-      // Visiting takes longer than decoding, so that one thread is enough.
+      std::vector<uint32_t> frames;
+      AddFramesOfCalls(log_, process_, &frames);
       FrameDecoder decoder(log_, *visit_->clock, frames);
-      Ahead<FrameDecoder::Part> parts(SIZE_MAX, std::min<size_t>(threads, 1), [&](size_t) { return decoder.Next(); });
-      survey([&] { return VisitFrame(&parts); });
+      // Visiting takes longer than decoding, so that one thread is enough. The number of parts isn't known.
+      const size_t threads = visit_->helped ? ThreadsFor(frames, 1) : 0;
+      Ahead<FrameDecoder::Part> parts(SIZE_MAX, threads, [&](size_t) { return decoder.Next(); });
+      survey([&](uint32_t) { return VisitFrame(&parts); });
+    } else if (ahead != nullptr) {
+      survey([&](uint32_t) { return ahead->Next(); });
+    } else {
+      survey([&](uint32_t i) { return SurveyFrame(log_, i); });
     }
     TellOfTheFile();
     if (log_.many_processes()) TellOfMissingFrames();
@@ -340,13 +363,23 @@ class Surveyor {
       thread.calls += of_thread.segment.calls;
       thread.segments.push_back(of_thread.segment);
     }
+    const char* text = read.texts.data();
     for (size_t i = 0; i < read.definition_calls.size(); ++i) {
-      const VariantId variant = visit_ == nullptr
-                                    ? configs_->Intern(read.definitions[i].identity, read.definitions[i].facets)
-                                    : frame_definitions_.variants()[i].id;
-      counts_->resize(configs_->variant_count());
+      VariantId variant;
+      if (visit_ == nullptr) {
+        if (i + kExpected < read.definitions.size()) configs_->Expect(read.definitions[i + kExpected].hash);
+        const FrameSurvey::Definition& definition = read.definitions[i];
+        const std::string_view identity(text, definition.identity_bytes);
+        text += definition.identity_bytes;
+        variant = configs_->Intern(identity, definition.hash, {text, definition.facets_bytes});
+        text += definition.facets_bytes;
+      } else {
+        variant = frame_definitions_.variants()[i].id;
+      }
+      if (variant >= counts_->size()) counts_->resize(configs_->variant_count());
       (*counts_)[variant] += read.definition_calls[i];
     }
+    counts_->resize(configs_->variant_count());
     for (const auto& [reason, count] : read.dropped) survey_.dropped[reason] += count;
     for (const auto& [name, schema] : read.schemas) survey_.schemas.insert_or_assign(name, schema);
     survey_.calls += read.calls;
@@ -549,10 +582,20 @@ uint64_t CallsBetween(const LogSegment* before, const LogSegment& next) {
   return next.calls_before - std::min(next.calls_before, expected);
 }
 
+FramesAhead::FramesAhead(const LogReader& log, const std::vector<size_t>& processes, size_t threads) {
+  for (const size_t process : processes) AddFramesOfCalls(log, log.processes()[process], &frames_);
+  surveys_ = std::make_unique<Ahead<FrameSurvey>>(frames_.size(), ThreadsFor(frames_, threads),
+                                                  [this, &log](size_t i) { return SurveyFrame(log, frames_[i]); });
+}
+
+FramesAhead::~FramesAhead() = default;
+
+FrameSurvey FramesAhead::Next() { return surveys_->Next(); }
+
 LogSurvey SurveyLog(const LogReader& log, size_t process, const LogEnd& end, ConfigTable* configs,
-                    std::vector<uint64_t>* counts, const std::function<void(uint64_t bytes)>& progress, size_t threads,
-                    const SurveyVisit* visit) {
-  return Surveyor(log, process, end, configs, counts, visit).Run(progress, threads);
+                    std::vector<uint64_t>* counts, const std::function<void(uint64_t bytes)>& progress,
+                    FramesAhead* frames, const SurveyVisit* visit) {
+  return Surveyor(log, process, end, configs, counts, visit).Run(progress, frames);
 }
 
 }  // namespace torchtrace

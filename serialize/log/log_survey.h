@@ -10,9 +10,11 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "serialize/base/ahead.h"
 #include "serialize/log/log_metadata.h"
 #include "serialize/log/log_reader.h"
 #include "serialize/trace/tables.h"
@@ -72,14 +74,36 @@ struct SurveyVisit {
   StackTable* stacks = nullptr;
   uint64_t* calls = nullptr;  // the number of the next call
   const std::function<void(const CallRecord&)>* visitor = nullptr;
+  bool helped = false;  // another thread may decode the records
+};
+
+// What one frame says.
+struct FrameSurvey;
+
+// Surveys the frames of some processes of a log, one process after the other, on up to `threads` other threads: while
+// one process is surveyed, those of the next one are read. The log must outlive it.
+class FramesAhead {
+ public:
+  // The processes are indices into log.processes().
+  FramesAhead(const LogReader& log, const std::vector<size_t>& processes, size_t threads);
+  ~FramesAhead();
+  FramesAhead(const FramesAhead&) = delete;
+  FramesAhead& operator=(const FramesAhead&) = delete;
+
+  // The next frame of calls.
+  FrameSurvey Next();
+
+ private:
+  std::vector<uint32_t> frames_;
+  std::unique_ptr<Ahead<FrameSurvey>> surveys_;
 };
 
 // `process` is an index into log.processes(). Adds definitions to `configs`, and calls to `counts` by VariantId.
-// Calls `progress`, unless null, with the bytes of each frame after reading it. Up to `threads` other threads help.
-// `visit`, unless null: what it points to must outlive the survey; the calling thread calls its visitor.
+// Calls `progress`, unless null, with the bytes of each frame after reading it. `frames`, unless null: has this process
+// next. `visit`, instead of it: what it points to must outlive the survey; the calling thread calls its visitor.
 LogSurvey SurveyLog(const LogReader& log, size_t process, const LogEnd& end, ConfigTable* configs,
                     std::vector<uint64_t>* counts, const std::function<void(uint64_t bytes)>& progress = nullptr,
-                    size_t threads = 0, const SurveyVisit* visit = nullptr);
+                    FramesAhead* frames = nullptr, const SurveyVisit* visit = nullptr);
 
 }  // namespace torchtrace
 

@@ -6,6 +6,7 @@
 #include <deque>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -200,13 +201,19 @@ void LogTrace::Survey(const ThreadsVisitor* visitor) {
     bytes += more;
     if (observer_ != nullptr) observer_->OnRead(ReadingObserver::kBytes, bytes, all_bytes);
   };
+  const size_t threads = observer_ == nullptr ? 0 : observer_->threads();
+  std::optional<FramesAhead> frames;  // of the processes of one log that follow each other
   for (size_t i = 0; i < logs_.size(); ++i) {
     ProcessLog& log = logs_[i];
     if (log.reader == nullptr) continue;
-    const SurveyVisit visit = {static_cast<uint32_t>(i), &log.clock, &tags_, &stacks_, &calls, visitor};
-    LogSurvey survey =
-        SurveyLog(*log.reader, log.process, log.end, &configs_, &counts_, progress,
-                  observer_ == nullptr ? 0 : observer_->threads(), visitor == nullptr ? nullptr : &visit);
+    if (visitor == nullptr && (i == 0 || logs_[i - 1].reader != log.reader)) {
+      std::vector<size_t> processes;
+      for (size_t j = i; j < logs_.size() && logs_[j].reader == log.reader; ++j) processes.push_back(logs_[j].process);
+      frames.emplace(*log.reader, processes, threads);
+    }
+    const SurveyVisit visit = {static_cast<uint32_t>(i), &log.clock, &tags_, &stacks_, &calls, visitor, threads > 0};
+    LogSurvey survey = SurveyLog(*log.reader, log.process, log.end, &configs_, &counts_, progress,
+                                 visitor == nullptr ? &*frames : nullptr, visitor == nullptr ? nullptr : &visit);
     if (i + 1 == logs_.size() || logs_[i + 1].reader != log.reader) log.reader->file().Rest();
     ProcessInfo& info = infos_[i];
     info.calls = survey.calls;

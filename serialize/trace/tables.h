@@ -33,7 +33,14 @@ class ConfigTable {
   ConfigTable(const ConfigTable&) = delete;
   ConfigTable& operator=(const ConfigTable&) = delete;
 
-  VariantId Intern(std::string_view identity, std::string_view facets);
+  VariantId Intern(std::string_view identity, std::string_view facets) {
+    return Intern(identity, HashOf(identity), facets);
+  }
+  // For many at once: `hash`, HashOf(identity), can be computed on another thread, and Expect brings what Intern reads
+  // first into the processor's cache.
+  VariantId Intern(std::string_view identity, uint64_t hash, std::string_view facets);
+  void Expect(uint64_t hash) const { config_ids_.prefetch(Hashed{{}, hash}); }
+  static uint64_t HashOf(std::string_view identity) { return Hash64(identity.data(), identity.size()); }
 
   size_t config_count() const { return configs_.size(); }
   size_t variant_count() const { return variants_.size(); }
@@ -45,6 +52,7 @@ class ConfigTable {
   using FacetsId = uint32_t;
   struct ConfigEntry {
     const char* identity;
+    uint64_t hash;  // kept, because its bytes are rarely in the processor's cache
     uint32_t bytes;
     VariantId first_variant;
   };
@@ -52,18 +60,22 @@ class ConfigTable {
     ConfigId config;
     FacetsId facets;
   };
+  struct Hashed {
+    std::string_view identity;
+    uint64_t hash;
+  };
   // For a set that holds only the numbers of configs and compares their contents.
   struct ContentHash {
     using is_transparent = void;
-    size_t operator()(std::string_view identity) const { return Hash64(identity.data(), identity.size()); }
-    size_t operator()(ConfigId config) const { return (*this)(table->identity(config)); }
+    size_t operator()(const Hashed& config) const { return config.hash; }
+    size_t operator()(ConfigId config) const { return table->configs_[config].hash; }
     const ConfigTable* table;
   };
   struct ContentEqual {
     using is_transparent = void;
     bool operator()(ConfigId a, ConfigId b) const { return a == b; }
-    bool operator()(ConfigId a, std::string_view b) const { return table->identity(a) == b; }
-    bool operator()(std::string_view a, ConfigId b) const { return a == table->identity(b); }
+    bool operator()(ConfigId a, const Hashed& b) const { return table->identity(a) == b.identity; }
+    bool operator()(const Hashed& a, ConfigId b) const { return (*this)(b, a); }
     const ConfigTable* table;
   };
 

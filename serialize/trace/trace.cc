@@ -175,13 +175,13 @@ namespace {
 constexpr size_t kBlockBytes = 64 << 10;
 }  // namespace
 
-VariantId ConfigTable::Intern(std::string_view identity, std::string_view facets) {
-  const auto known = config_ids_.find(identity);
+VariantId ConfigTable::Intern(std::string_view identity, uint64_t hash, std::string_view facets) {
+  const auto known = config_ids_.find(Hashed{identity, hash});
   if (known == config_ids_.end()) {
     const auto config = static_cast<ConfigId>(configs_.size());
     const VariantId variant = AddVariant(config, facets);
     const std::string_view kept = Keep(identity);
-    configs_.push_back({kept.data(), static_cast<uint32_t>(kept.size()), variant});
+    configs_.push_back({kept.data(), hash, static_cast<uint32_t>(kept.size()), variant});
     config_ids_.insert(config);
     return variant;
   }
