@@ -35,8 +35,8 @@ struct FrameSurvey {
   };
 
   void Keep(std::string_view identity, std::string_view facets) {
-    definitions.push_back({ConfigTable::HashOf(identity), static_cast<uint32_t>(identity.size()),
-                           static_cast<uint32_t>(facets.size())});
+    definitions.push_back(
+        {ConfigTable::HashOf(identity), static_cast<uint32_t>(identity.size()), static_cast<uint32_t>(facets.size())});
     texts.append(identity).append(facets);
   }
 
@@ -364,15 +364,15 @@ class Surveyor {
       thread.segments.push_back(of_thread.segment);
     }
     const char* text = read.texts.data();
+    const auto take = [&text](uint32_t bytes) { return std::string_view(std::exchange(text, text + bytes), bytes); };
     for (size_t i = 0; i < read.definition_calls.size(); ++i) {
       VariantId variant;
       if (visit_ == nullptr) {
         if (i + kExpected < read.definitions.size()) configs_->Expect(read.definitions[i + kExpected].hash);
         const FrameSurvey::Definition& definition = read.definitions[i];
-        const std::string_view identity(text, definition.identity_bytes);
-        text += definition.identity_bytes;
-        variant = configs_->Intern(identity, definition.hash, {text, definition.facets_bytes});
-        text += definition.facets_bytes;
+        const std::string_view identity = take(definition.identity_bytes);
+        const std::string_view facets = take(definition.facets_bytes);
+        variant = configs_->Intern(identity, definition.hash, facets);
       } else {
         variant = frame_definitions_.variants()[i].id;
       }
@@ -400,20 +400,21 @@ class Surveyor {
     frame_definitions_ = {};
     ThreadCalls* calls = nullptr;  // null: the segment must wait
     std::vector<bool> visited;     // by segment
+    const auto use = [&](LogRecord::Kind kind, const LogRecord& record, int64_t at_ns) __attribute__((always_inline)) {
+      if (kind == LogRecord::kThread) {
+        calls = BeginVisit(record);
+        visited.push_back(calls != nullptr);
+        return;
+      }
+      if (kind > LogRecord::kRaise) frame_definitions_.Add(kind, record, configs_, visit_->stacks);
+      if (calls == nullptr || !calls->Take(kind, record, at_ns, frame_definitions_)) return;
+      Show(calls);
+      calls->Apply();
+    };
     std::optional<FrameSurvey> frame;
     while (!frame.has_value()) {
       FrameDecoder::Part part = parts->Next();
-      part.records.ForEach([&](LogRecord::Kind kind, const LogRecord& record, int64_t time_ns) {
-        if (kind == LogRecord::kThread) {
-          calls = BeginVisit(record);
-          visited.push_back(calls != nullptr);
-          return;
-        }
-        if (kind > LogRecord::kRaise) frame_definitions_.Add(kind, record, configs_, visit_->stacks);
-        if (calls == nullptr || !calls->Take(kind, record, time_ns, frame_definitions_)) return;
-        Show(calls);
-        calls->Apply();
-      });
+      part.records.ForEach(use);
       frame = std::move(part.frame);
     }
     for (size_t i = 0; i < visited.size(); ++i) {

@@ -16,6 +16,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "serialize/base/bytes.h"
+#include "serialize/edit/edit.h"
 #include "serialize/log/log_format.h"
 #include "serialize/log/log_trace.h"
 #include "serialize/log/log_writer.h"
@@ -176,7 +177,8 @@ TEST(TraceTest, OtherThreadsHelp) {
     size_t threads() const override { return 3; }
     uint64_t frames = 0;
   };
-  const std::string path = TestFolder() + "/a.ttlog";
+  const std::string folder = TestFolder();
+  const std::string path = folder + "/a.ttlog";
   SampleLog log(path);
   uint64_t lost = 0;
   for (uint64_t i = 0; i < 100; ++i) {
@@ -193,15 +195,25 @@ TEST(TraceTest, OtherThreadsHelp) {
   }
   log.CloseFrames();
   log.End();
+  const std::string merged = folder + "/b.ttlog";
+  ASSERT_TRUE(MergeInputs({{path, ""}, {path, ""}, {path, ""}}, merged).ok());
   for (const bool damaged : {false, true}) {
-    if (damaged) ZeroFrame(path, lost);
-    const auto alone = Open(path);
-    Helped observer;
-    const auto helped = OpenLogs(path, &observer).value();
-    EXPECT_EQ(helped->Count().value(), alone->Count().value());
-    EXPECT_EQ(DumpTrace(helped.get()), DumpTrace(alone.get()));
-    EXPECT_GE(observer.frames, 100u - damaged);
-    EXPECT_EQ(CompareReadings(path), "");
+    if (damaged) {
+      ZeroFrame(path, lost);
+      ZeroFrame(merged, std::filesystem::file_size(merged) / 2 / kPageBytes * kPageBytes);
+    }
+    for (const std::string& each : {path, merged}) {
+      const auto alone = Open(each);
+      Helped observer;
+      const auto helped = OpenLogs(each, &observer).value();
+      EXPECT_EQ(helped->Count().value(), alone->Count().value());
+      EXPECT_EQ(DumpTrace(helped.get()), DumpTrace(alone.get()));
+      for (size_t i = 0; i < alone->processes().size(); ++i) {
+        EXPECT_EQ(helped->processes()[i].damage.sentences, alone->processes()[i].damage.sentences);
+      }
+      EXPECT_GE(observer.frames, 100u - damaged);
+      EXPECT_EQ(CompareReadings(each), "");
+    }
   }
 }
 

@@ -28,6 +28,8 @@ TEST(ConfigTableTest, NumbersByContent) {
     const std::string identity = c.identity, facets = c.facets;
     EXPECT_EQ(table.Intern(identity, facets), c.variant);
     EXPECT_EQ(table.config_of(c.variant), c.config);
+    table.Expect(ConfigTable::HashOf(identity));
+    EXPECT_EQ(table.Intern(identity, ConfigTable::HashOf(identity), facets), c.variant);
   }
   for (const auto& c : kCases) {
     EXPECT_EQ(table.identity(c.config), c.identity);
