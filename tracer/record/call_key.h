@@ -2,7 +2,7 @@
 // descriptions, so a thread describes each key once (ThreadRecorder::EnterAgain).
 //
 // It has the methods by which hooks describe a call to a ConfigBuilder, for the same code to make both. The words keep
-// what a description keeps, without encoding it: a function's number instead of its name, a tensor's fields as they
+// what a description keeps, without encoding it: an operator's number instead of its name, a tensor's fields as they
 // are. The first word of each item says its kind and how many words follow, so that different items have different
 // words. A call with values of other kinds has no key, nor has one with more than fits.
 
@@ -18,6 +18,7 @@
 
 #include "serialize/base/bytes.h"
 #include "serialize/model/value.h"
+#include "tracer/record/export.h"
 
 namespace torchtrace {
 
@@ -27,14 +28,19 @@ class CallKey {
   CallKey(const CallKey&) = delete;
   CallKey& operator=(const CallKey&) = delete;
 
-  // `number`: the function's; no other function of any level ever has it.
+  // `number`: the function's, from NewFunctionNumber.
   void Begin(uint64_t number) {
     valid_ = true;
     words_[0] = number;
     at_ = words_.data() + 1;
   }
-  // The same by level and name as ConfigBuilder::Begin takes them, in memory that is never freed or changed.
-  void Begin(std::string_view head) { Begin(reinterpret_cast<uintptr_t>(head.data())); }
+  // The same by level and name, as ConfigBuilder::Begin takes them.
+  void Begin(std::string_view head) {
+    Begin(uint64_t{0});
+    String(head);
+  }
+  // No other function of any level ever gets it.
+  TORCHTRACE_EXPORT static uint64_t NewFunctionNumber();
 
   void Positional(size_t count) { Item(kCount, count); }
   void Keywords(size_t count) { Item(kCount, count); }

@@ -98,6 +98,22 @@ TEST(CallKeyTest, WhatDoesNotFitHasNoKey) {
   EXPECT_TRUE(key.valid());
 }
 
+TEST(CallKeyTest, FunctionsAreKnownByNameOrNumber) {
+  CallKey key;
+  const auto bytes_of = [&key](auto function) {
+    key.Begin(function);
+    return std::string(key.bytes());
+  };
+  std::string name = "torch.nn.functional.relu";
+  const std::string_view view = name;
+  const std::string relu = bytes_of(view);
+  EXPECT_EQ(bytes_of(std::string_view("torch.nn.functional.relu")), relu);
+  name.replace(20, 4, "gelu");  // the same memory
+  EXPECT_NE(bytes_of(view), relu);
+  EXPECT_NE(CallKey::NewFunctionNumber(), CallKey::NewFunctionNumber());
+  EXPECT_NE(bytes_of(CallKey::NewFunctionNumber()), bytes_of(CallKey::NewFunctionNumber()));
+}
+
 TEST(CallKeyTest, NestedWithoutEnd) {
   CallKey key;
   key.Begin(1);

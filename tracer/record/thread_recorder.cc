@@ -21,6 +21,11 @@ std::string SystemThreadName() {
 
 }  // namespace
 
+uint64_t CallKey::NewFunctionNumber() {
+  static std::atomic<uint64_t> last{0};
+  return ++last;
+}
+
 ThreadRecorder::Again ThreadRecorder::EnterAgain(const CallKey& key, const RecordFacts* facts) {
   if (waiting_scopes_ != 0) [[unlikely]]
     BeginScopes(waiting_scopes_);

@@ -141,9 +141,8 @@ std::string SchemaTextOf(std::string_view api) {
 }
 
 std::unique_ptr<OperatorPlan> OperatorPlans::Make(const c10::FunctionSchema& schema, int level) {
-  static std::atomic<uint64_t> last_number{0};
   auto plan = std::make_unique<OperatorPlan>();
-  plan->number = uint64_t{1} << 63 | ++last_number;
+  plan->number = CallKey::NewFunctionNumber();
   std::string shown = schema.name();
   if (!schema.overload_name().empty()) shown += "." + schema.overload_name();
   plan->head = ConfigBuilder::EncodeHead(level, shown);

@@ -36,7 +36,7 @@ struct ArgumentPlan {
 
 struct OperatorPlan {
   std::string head;       // the first bytes of a config: level and "aten::add.Tensor"
-  uint64_t number = 0;    // of this plan, for keys of calls; no memory has it as its address
+  uint64_t number = 0;    // CallKey::NewFunctionNumber
   bool foreign = false;   // not one of PyTorch's own, whose inner calls are not recorded
   size_t positional = 0;  // the rest of `arguments` is keyword-only
   std::vector<ArgumentPlan> arguments;

@@ -107,8 +107,8 @@ void Describe(const at::RecordFunction& function, CallKey* key) {
     if (plan == nullptr || plan->arguments.size() > inputs.size() || schema->is_vararg()) return key->Fail();
     return DescribeOperatorCall(*plan, inputs.data() + (inputs.size() - plan->arguments.size()), key);
   }
-  static constexpr char kNamed = 0;
-  key->Begin({&kNamed, 1});
+  static const uint64_t named = CallKey::NewFunctionNumber();
+  key->Begin(named);
   key->String(function.name());
   key->Positional(inputs.size());
   for (const c10::IValue& input : inputs) DescribeArgument(IntKind::kInt, input, key);

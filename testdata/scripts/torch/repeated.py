@@ -5,6 +5,7 @@ import itertools
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.overrides import handle_torch_function
 
 STRIDED = torch.ones(3, 4).t()[1:3]
 
@@ -134,6 +135,21 @@ def changed_defaults():
         twice(function, x.double())
     for shape in ((3,), [3], (2, 3)):
         twice(F.layer_norm, x, shape)
+
+
+def changed_functions():
+    """Functions that are gone before the next one is made."""
+
+    class Overriding(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return 0
+
+    x = torch.ones(1).as_subclass(Overriding)
+    for name in ("a_function_with_a_long_name", "a_function_with_a_long_nose") * 3:
+        scope = {}
+        exec(f"def outer():\n  def {name}(x): pass\n  return {name}", scope)
+        handle_torch_function(scope["outer"](), (x,), x)
 
 
 REPEATED = [changed_tensors, changed_values, changed_defaults]
