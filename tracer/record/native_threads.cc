@@ -27,6 +27,7 @@ constexpr bool kSanitized = false;
 
 std::atomic<bool> g_any_unwatched{kSanitized};
 std::atomic<void (*)()> g_begun{nullptr};
+std::atomic<void (*)()> g_cannot{nullptr};
 
 // Decides by the library of the thread's start function; std::thread's is in the C++ library. Doesn't use dladdr: that
 // would wait for an import on another thread, which may wait for this one.
@@ -47,6 +48,14 @@ PthreadCreate g_next = nullptr;
   if (g_next == nullptr) g_next = reinterpret_cast<PthreadCreate>(dlsym(RTLD_NEXT, "pthread_create"));
 }
 
+// Enough for what PyTorch does for a callback, beside its thread-local variables, which are on the stack too.
+constexpr size_t kEnoughStack = 128 << 10;
+
+bool HasEnoughStack(const pthread_attr_t* attributes) {
+  size_t bytes = 0;
+  return attributes == nullptr || pthread_attr_getstacksize(attributes, &bytes) != 0 || bytes >= kEnoughStack;
+}
+
 // What a thread is to run.
 struct Start {
   void* (*function)(void*);
@@ -64,7 +73,8 @@ void* Begin(void* memory) {
 
 extern "C" {
 
-TORCHTRACE_EXPORT bool torchtrace_watch_native_threads(void (*begun)()) {
+TORCHTRACE_EXPORT bool torchtrace_watch_native_threads(void (*begun)(), void (*cannot)()) {
+  g_cannot = cannot;
   g_begun = begun;
   return !g_any_unwatched;
 }
@@ -74,9 +84,11 @@ TORCHTRACE_EXPORT int pthread_create(pthread_t* thread, const pthread_attr_t* at
                                      void* argument) noexcept {
   if (g_next == nullptr) FindNext();
   if (!Counts(reinterpret_cast<void*>(function))) return g_next(thread, attributes, function, argument);
-  auto* const start = g_begun == nullptr ? nullptr : static_cast<Start*>(malloc(sizeof(Start)));
+  const bool begins = g_begun != nullptr && HasEnoughStack(attributes);
+  auto* const start = begins ? static_cast<Start*>(malloc(sizeof(Start))) : nullptr;
   if (start == nullptr) {
     g_any_unwatched = true;
+    if (void (*const cannot)() = g_cannot) cannot();
     return g_next(thread, attributes, function, argument);
   }
   *start = {function, argument};

@@ -8,8 +8,9 @@
 #ifndef TORCHTRACE_TRACER_RECORD_NATIVE_THREADS_H_
 #define TORCHTRACE_TRACER_RECORD_NATIVE_THREADS_H_
 
-// Found by dlsym. From now on each such thread calls `begun` before all else; false if one may have started without.
-extern "C" bool torchtrace_watch_native_threads(void (*begun)());
+// Found by dlsym. From now on each such thread calls `begun` before all else. Before one starts that can't, as its
+// stack is too small, `cannot` is called on the thread that starts it. False: one may have started earlier.
+extern "C" bool torchtrace_watch_native_threads(void (*begun)(), void (*cannot)());
 
 namespace torchtrace {
 inline constexpr char kWatchNativeThreadsName[] = "torchtrace_watch_native_threads";

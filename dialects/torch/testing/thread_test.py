@@ -312,6 +312,12 @@ def test_an_early_thread_that_c_made_and_a_parallel_region():
         assert any(what in text for text in traced.run["not_seen"])
 
 
+def test_a_thread_with_a_small_stack():
+    traced = trace("c_threads.py", "small").check()
+    assert traced.stdout == ZEROS
+    assert any(ON_THREADS in text for text in traced.run["not_seen"])
+
+
 def test_a_thread_that_python_ends_inside_an_operator():
     # PyTorch ends the process then, as it does untraced.
     plain = untraced("ending_operator.py")

@@ -1,5 +1,5 @@
 """Threads that C made: some call back into Python, some call one operator alone; one of these is
-there before torch. Arguments: which of them."""
+there before torch, one has a small stack. Arguments: which of them."""
 
 import ctypes
 import pathlib
@@ -26,9 +26,13 @@ void region(void* volatile* call) {
 """
 
 
-def start(function, argument):
-    thread = ctypes.c_ulong()
-    assert create(ctypes.byref(thread), None, function, argument) == 0
+def start(function, argument, stack_bytes=None):
+    thread, attributes = ctypes.c_ulong(), None
+    if stack_bytes is not None:
+        attributes = ctypes.create_string_buffer(64)
+        libc.pthread_attr_init(attributes)
+        assert libc.pthread_attr_setstacksize(attributes, ctypes.c_size_t(stack_bytes)) == 0
+    assert create(ctypes.byref(thread), attributes, function, argument) == 0
     return thread
 
 
@@ -78,5 +82,6 @@ for which in sys.argv[1:]:
     if which == "region":
         compiled().region(call)
     else:
-        join(early_thread if which == "early" else start(compiled().one, call), None)
+        stack_bytes = 96 << 10 if which == "small" else None
+        join(early_thread if which == "early" else start(compiled().one, call, stack_bytes), None)
     print(tensor.tolist())
