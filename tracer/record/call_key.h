@@ -16,7 +16,6 @@
 #include <cstring>
 #include <string_view>
 
-#include "serialize/base/bytes.h"
 #include "serialize/model/value.h"
 #include "tracer/record/export.h"
 

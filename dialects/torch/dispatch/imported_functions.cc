@@ -2,12 +2,13 @@
 
 #include <elf.h>
 #include <link.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+
+#include "dialects/torch/dispatch/virtual_functions.h"
 
 namespace torchtrace::torch_dialect {
 namespace {
@@ -96,14 +97,9 @@ class Library {
   }
 
   bool Store(uintptr_t place, void* replacement) const {
-    const std::atomic_ref<void*> slot(*reinterpret_cast<void**>(place));
-    if (slot.load(std::memory_order_relaxed) == replacement) return true;
-    const bool constant = constant_begin_ <= place && place < constant_end_;
-    void* const page = reinterpret_cast<void*>(PageOf(place));
-    if (constant && mprotect(page, PageSize(), PROT_READ | PROT_WRITE) != 0) return false;
-    slot.store(replacement, std::memory_order_release);
-    if (constant) mprotect(page, PageSize(), PROT_READ);
-    return true;
+    void** const slot = reinterpret_cast<void**>(place);
+    if (std::atomic_ref<void*>(*slot).load(std::memory_order_relaxed) == replacement) return true;
+    return StoreInTable(slot, replacement, constant_begin_ <= place && place < constant_end_);
   }
 
   const uintptr_t base_;

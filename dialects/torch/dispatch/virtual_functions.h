@@ -17,6 +17,17 @@
 
 namespace torchtrace::torch_dialect {
 
+// Stores a pointer into a table of a library, in memory that is `constant` or not; other threads may read it meanwhile.
+// False: it can't be written.
+inline bool StoreInTable(void** place, void* pointer, bool constant) {
+  static const auto page_bytes = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  void* const page = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(place) & ~(page_bytes - 1));
+  if (constant && mprotect(page, page_bytes, PROT_READ | PROT_WRITE) != 0) return false;
+  std::atomic_ref<void*>(*place).store(pointer, std::memory_order_release);
+  if (constant) mprotect(page, page_bytes, PROT_READ);
+  return true;
+}
+
 // A const member function is called as a function of the object and its arguments.
 template <typename Class, typename Result, typename... Arguments>
 using VirtualFunction = Result (*)(const Class* object, Arguments... arguments);
@@ -40,13 +51,7 @@ bool ReplaceVirtual(const Class* object, Result (Class::*function)(Arguments...)
 #endif
   void** const place = reinterpret_cast<void**>(*reinterpret_cast<const uintptr_t*>(object) + offset);
   *replaced = reinterpret_cast<VirtualFunction<Class, Result, Arguments...>>(*place);
-  const auto page_bytes = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-  void* const page = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(place) & ~(page_bytes - 1));
-  const bool constant = !IsWritable(place);
-  if (constant && mprotect(page, page_bytes, PROT_READ | PROT_WRITE) != 0) return false;
-  std::atomic_ref<void*>(*place).store(reinterpret_cast<void*>(replacement), std::memory_order_release);
-  if (constant) mprotect(page, page_bytes, PROT_READ);
-  return true;
+  return StoreInTable(place, reinterpret_cast<void*>(replacement), !IsWritable(place));
 }
 
 }  // namespace torchtrace::torch_dialect
