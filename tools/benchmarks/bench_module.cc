@@ -142,10 +142,15 @@ using Table = c10::impl::PyInterpreterVTable;
 torch_dialect::VirtualFunction<Table, void, const c10::OperatorHandle&, torch::jit::Stack*> g_dispatch = nullptr;
 torch_dialect::VirtualFunction<Table, c10::intrusive_ptr<c10::TensorImpl>, const c10::TensorImpl*> g_detach = nullptr;
 
+bool g_empty_mode = false;  // whether the mode on top is PushDispatchMode's
+
 class WithoutMode {
  public:
-  WithoutMode() : mode_(TorchDispatchModeTLS::pop_stack()) {}
-  ~WithoutMode() { TorchDispatchModeTLS::push_non_infra_mode_onto_stack(std::move(mode_)); }
+  WithoutMode() : mode_(TorchDispatchModeTLS::pop_stack()) { g_empty_mode = false; }
+  ~WithoutMode() {
+    TorchDispatchModeTLS::push_non_infra_mode_onto_stack(std::move(mode_));
+    g_empty_mode = true;
+  }
   WithoutMode(const WithoutMode&) = delete;
 
  private:
@@ -154,14 +159,14 @@ class WithoutMode {
 
 // Pops the mode on top and calls the operator boxed.
 void EmptyDispatch(const Table* table, const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  if (TorchDispatchModeTLS::stack_len() == 0) return g_dispatch(table, op, stack);
+  if (!g_empty_mode) return g_dispatch(table, op, stack);
   const WithoutMode without;
   op.callBoxed(stack);
 }
 
 c10::intrusive_ptr<c10::TensorImpl> EmptyDetach(const Table* table, const c10::TensorImpl* self) {
   static const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::detach", "");
-  if (TorchDispatchModeTLS::stack_len() == 0) return g_detach(table, self);
+  if (!g_empty_mode) return g_detach(table, self);
   torch::jit::Stack stack = {at::Tensor(
       c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(const_cast<c10::TensorImpl*>(self)))};
   EmptyDispatch(table, op, &stack);
@@ -177,10 +182,12 @@ PyObject* PushDispatchMode(PyObject*, PyObject* mode) {
   if (!replaced) return Fail("torch's table can't be written");
   TorchDispatchModeTLS::push_non_infra_mode_onto_stack(
       std::make_shared<c10::impl::PyObject_TorchDispatchMode>(Py_NewRef(mode), interpreter));
+  g_empty_mode = true;
   Py_RETURN_NONE;
 }
 
 PyObject* PopDispatchMode(PyObject*, PyObject*) {
+  g_empty_mode = false;
   TorchDispatchModeTLS::pop_stack();
   Py_RETURN_NONE;
 }

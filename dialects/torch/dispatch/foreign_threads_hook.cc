@@ -25,19 +25,13 @@ constexpr double kLookedAt = 0.14;
 
 constexpr const char* kSentences[] = {
     "level 2: operators called on threads that C++ made, or that were there before tracing",
-    "level 2: operators called in parallel regions of C++ code, of an extension or inside an operator",
+    "level 2: operators called in parallel regions of C++ code",
 };
-
-// Threads don't inherit the levels in a parallel region. Most kernels call operators there below autograd, inside their
-// own operator, and those are not to be recorded; an extension calls them above autograd.
-bool InKernelsRegion() {
-  return at::in_parallel_region() && c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutogradCPU);
-}
 
 std::unique_ptr<at::ObserverContext> Began(const at::RecordFunction&) {
   // If the key is excluded, this is inside a recorded operator.
   if (c10::impl::tls_is_dispatch_key_included(kDispatchKey) || c10::impl::tls_is_dispatch_key_excluded(kDispatchKey) ||
-      InKernelsRegion() || torch::autograd::get_current_graph_task_id() != -1 || !Recorder::Recording()) {
+      torch::autograd::get_current_graph_task_id() != -1 || !Recorder::Recording()) {
     return nullptr;
   }
   thread_local uint64_t told[std::size(kSentences)] = {};  // the session, by its g_arming

@@ -4,6 +4,7 @@
 #include <link.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstring>
@@ -27,6 +28,7 @@ class Library {
   explicit Library(const dl_phdr_info& info) : base_(info.dlpi_addr) {
     for (int i = 0; i < info.dlpi_phnum; ++i) {
       const ElfW(Phdr) & header = info.dlpi_phdr[i];
+      if (header.p_type == PT_LOAD) end_ = std::max<uintptr_t>(end_, base_ + header.p_vaddr + header.p_memsz);
       if (header.p_type == PT_DYNAMIC) ReadDynamic(reinterpret_cast<const ElfW(Dyn)*>(base_ + header.p_vaddr));
       if (header.p_type != PT_GNU_RELRO) continue;
       // Whole pages, as the dynamic linker protects them.
@@ -83,13 +85,18 @@ class Library {
     if (data != 0) data_ = {reinterpret_cast<const ElfW(Rela)*>(data), data_bytes / sizeof(ElfW(Rela))};
   }
 
+  bool Imports(const ReplacedFunction& function) const {
+    const auto importer = reinterpret_cast<uintptr_t>(function.importer);
+    return importer == 0 || (base_ <= importer && importer < end_);
+  }
+
   bool Replace(std::span<const ReplacedFunction> functions, Relocations relocations) const {
     for (const ElfW(Rela) & relocation : relocations) {
       const auto type = static_cast<uint32_t>(ELF64_R_TYPE(relocation.r_info));
       if (type != kInTable[0] && type != kInTable[1]) continue;
       const char* const name = names_ + symbols_[ELF64_R_SYM(relocation.r_info)].st_name;
       for (const ReplacedFunction& function : functions) {
-        if (std::strcmp(name, function.name) != 0) continue;
+        if (std::strcmp(name, function.name) != 0 || !Imports(function)) continue;
         if (!Store(base_ + relocation.r_offset, function.replacement)) return false;
       }
     }
@@ -103,6 +110,7 @@ class Library {
   }
 
   const uintptr_t base_;
+  uintptr_t end_ = 0;
   const ElfW(Sym) * symbols_ = nullptr;
   const char* names_ = nullptr;
   Relocations calls_;

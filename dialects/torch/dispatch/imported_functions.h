@@ -10,6 +10,7 @@ namespace torchtrace::torch_dialect {
 struct ReplacedFunction {
   const char* name;  // as the linker knows it
   void* replacement;
+  const void* importer = nullptr;  // an address in the only library whose import is replaced; null: in all libraries
 };
 
 // Replaces them for ever in all libraries that are loaded now; other threads may call them meanwhile. Call it again for

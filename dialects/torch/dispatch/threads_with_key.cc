@@ -1,14 +1,18 @@
 #include "dialects/torch/dispatch/threads_with_key.h"
 
+#include <ATen/Parallel.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <mutex>
 #include <new>
+#include <span>
 #include <vector>
 
 #include "dialects/torch/dispatch/imported_functions.h"
@@ -89,6 +93,44 @@ void EndInclude(IncludeDispatchKeyGuard* guard) {
   PutKeyRight();
 }
 
+// How PyTorch's kernels, compiled by GCC, run a function on all threads of a parallel region, of which the caller is
+// one.
+constexpr char kParallel[] = "GOMP_parallel";
+using ParallelFunction = void (*)(void*);
+void (*g_parallel)(ParallelFunction, void*, unsigned threads, unsigned flags) = nullptr;
+
+struct Region {
+  ParallelFunction function;
+  void* data;
+};
+
+void RunInside(void* memory) {
+  const auto* const region = static_cast<const Region*>(memory);
+  PODLocalDispatchKeySet* const set = OwnKeySet();
+  const bool was_off = (set->excluded_ & kKeyBit) != 0;
+  set->excluded_ |= kKeyBit;
+  region->function(region->data);
+  if (!was_off) set->excluded_ &= ~kKeyBit;
+}
+
+void Parallel(ParallelFunction function, void* data, unsigned threads, unsigned flags) {
+  if ((OwnKeySet()->excluded_ & kKeyBit) == 0) return g_parallel(function, data, threads, flags);
+  Region region = {function, data};
+  g_parallel(RunInside, &region, threads, flags);
+}
+
+// Each library may have its own OpenMP: finds that of the one with PyTorch's kernels, which has `code`. False: they have
+// another one, or none.
+bool FindParallel(const void* code) {
+  Dl_info info;
+  if (g_parallel != nullptr || dladdr(code, &info) == 0) return g_parallel != nullptr;
+  if (void* const library = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD)) {
+    g_parallel = reinterpret_cast<decltype(g_parallel)>(dlsym(library, kParallel));
+    dlclose(library);
+  }
+  return g_parallel != nullptr;
+}
+
 template <typename Function>
 bool Find(const char* name, Function* function) {
   if (*function == nullptr) *function = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
@@ -111,9 +153,13 @@ bool FollowGuards() {
   static uint64_t followed = 0;
   const uint64_t loaded = LibrariesLoaded();
   if (followed == loaded) return true;
+  const void* const kernels = reinterpret_cast<const void*>(&at::get_num_threads);
   const ReplacedFunction functions[] = {{kForceSet, reinterpret_cast<void*>(ForceSet)},
-                                        {kEndInclude, reinterpret_cast<void*>(EndInclude)}};
-  if (!Find(kForceSet, &g_force_set) || !Find(kEndInclude, &g_end_include) || !ReplaceImported(functions)) return false;
+                                        {kEndInclude, reinterpret_cast<void*>(EndInclude)},
+                                        {kParallel, reinterpret_cast<void*>(Parallel), kernels}};
+  const size_t count = std::size(functions) - (FindParallel(kernels) ? 0 : 1);
+  if (!Find(kForceSet, &g_force_set) || !Find(kEndInclude, &g_end_include)) return false;
+  if (!ReplaceImported(std::span(functions).first(count))) return false;
   followed = loaded;
   return true;
 }

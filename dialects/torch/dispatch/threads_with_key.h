@@ -1,6 +1,7 @@
 // Keeps level 2's dispatch key in the threads' key sets: while the level records, a thread that got the key keeps it,
 // and afterwards no thread has it. PyTorch's guards (inference_mode, autograd's engine, functorch) restore the set that
-// they found, which may date from before the key was turned on or off.
+// they found, which may date from before the key was turned on or off. OpenMP's threads that run a part of a recorded
+// operator have the key turned off, as the thread has that called the operator.
 
 #ifndef TORCHTRACE_DIALECTS_TORCH_DISPATCH_THREADS_WITH_KEY_H_
 #define TORCHTRACE_DIALECTS_TORCH_DISPATCH_THREADS_WITH_KEY_H_

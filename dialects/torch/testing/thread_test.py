@@ -312,6 +312,24 @@ def test_an_early_thread_that_c_made_and_a_parallel_region():
         assert any(what in text for text in traced.run["not_seen"])
 
 
+KERNELS_WITH_REGIONS = """
+import torch
+torch.set_num_threads(2)
+q = torch.ones(2, 4, 256, 32, requires_grad=True)
+torch.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True).sum().backward()
+with torch.backends.mkldnn.flags(enabled=False):
+    torch.nn.functional.conv_transpose2d(torch.ones(8, 4, 32, 32), torch.ones(4, 4, 3, 3))
+"""
+
+
+def test_kernels_that_call_operators_in_parallel_regions():
+    """They are inside their own operator, which is recorded."""
+    traced = trace(KERNELS_WITH_REGIONS).check()
+    assert traced.run["not_seen"] == []
+    assert traced.of("aten::_scaled_dot_product_flash_attention_for_cpu")
+    assert traced.of("aten::convolution")
+
+
 def test_a_thread_with_a_small_stack():
     traced = trace("c_threads.py", "small").check()
     assert traced.stdout == ZEROS
