@@ -28,6 +28,7 @@ struct Types {
   PyTypeObject* storage = nullptr;
   PyTypeObject* typed_storage = nullptr;
   PyTypeObject* generator = nullptr;
+  PyTypeObject* script_object = nullptr;
 };
 Types g_types;
 
@@ -128,8 +129,10 @@ bool InitDescribePython() {
   g_types.storage = TorchType("torch", "UntypedStorage");
   g_types.typed_storage = TorchType("torch", "TypedStorage");
   g_types.generator = TorchType("torch", "Generator");
+  g_types.script_object = TorchType("torch", "ScriptObject");
   return g_types.tensor && g_types.parameter && g_types.sym_int && g_types.sym_float && g_types.sym_bool &&
-         g_types.storage && g_types.typed_storage && g_types.generator;
+         g_types.storage && g_types.typed_storage && g_types.generator &&
+         g_types.script_object;
 }
 
 bool IsTensorType(const PyTypeObject* type) { return type == g_types.tensor; }
@@ -157,9 +160,12 @@ void AddPythonToKey(PyObject* value, CallKey* key) {
   if (value == Py_None) return key->None();
   if (type == &PyBool_Type) return key->Bool(value == Py_True);
   if (type == &PyFloat_Type) return key->Float(PyFloat_AS_DOUBLE(value));
-  if (type == g_types.parameter) {
+  // Types whose names programs may change.
+  if (type == g_types.parameter || type == g_types.script_object) {
     const uint32_t version = TypeVersion(type);
-    return version == 0 ? key->Fail() : DescribeTensor(THPVariable_Unpack(value), version, key);
+    if (version == 0) return key->Fail();
+    return type == g_types.parameter ? DescribeTensor(THPVariable_Unpack(value), version, key)
+                                     : key->Named(ValueTag::kObject, version);
   }
   if (type == &PyUnicode_Type) {
     return IsText(value) && PyUnicode_IS_ASCII(value) ? key->String(AsciiText(value)) : key->Fail();

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <string_view>
 #include <torch/csrc/distributed/c10d/Types.hpp>
+#include <torch/custom_class_detail.h>
 
 #include "dialects/python/describe/object_names.h"
 
@@ -62,12 +63,14 @@ std::string PybindValueName(PyObject* value, PyTypeObject* type) {
              : "";
 }
 
+bool IsReduceOp(const c10::IValue& object) {
+  // PyTorch registers it when it is loaded, for ever.
+  static const c10::Type* const known = torch::getCustomClass(kReduceOpInScript).get();
+  return known != nullptr && object.toObjectRef().type().get() == known;
+}
+
 std::string ReduceOpName(const c10::IValue& object) {
-  if (!object.isObject()) return "";
-  const c10::ivalue::Object& held = object.toObjectRef();
-  const auto name = held.type()->name();
-  if (!name.has_value() || name->qualifiedName() != kReduceOpInScript || !held.getSlot(0).isCapsule()) return "";
-  return NameOf(*static_cast<const c10d::ReduceOp*>(held.getSlot(0).toCapsule().get()));
+  return NameOf(*static_cast<const c10d::ReduceOp*>(object.toObjectRef().getSlot(0).toCapsule().get()));
 }
 
 }  // namespace torchtrace::torch_dialect

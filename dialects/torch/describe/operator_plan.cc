@@ -79,9 +79,9 @@ class Describer {
         return values_.Storage(DeviceName(storage.device()), storage.sym_nbytes().as_int_unchecked());
       }
     }
-    if (const std::string name = ReduceOpName(value); !name.empty()) return values_.Named(ValueTag::kObject, name);
-    // TorchScript's own objects, as Python sees them.
-    values_.Named(ValueTag::kObject, value.isObject() ? "torch.ScriptObject" : value.tagKind());
+    if (!value.isObject()) return values_.Named(ValueTag::kObject, value.tagKind());
+    // Other objects of TorchScript as Python sees them.
+    values_.Named(ValueTag::kObject, IsReduceOp(value) ? ReduceOpName(value) : "torch.ScriptObject");
   }
 
  private:
@@ -179,6 +179,7 @@ void DescribeArgument(IntKind kind, const c10::IValue& value, CallKey* key) {
   if (value.isList()) return DescribeArgument(kind, value.toListRef(), key);
   if (value.isString()) return key->String(value.toStringRef());
   if (value.isDevice()) return DescribeDevice(value.toDevice(), key);
+  if (value.isObject() && !IsReduceOp(value)) return key->Named(ValueTag::kObject, 0);
   key->Fail();
 }
 

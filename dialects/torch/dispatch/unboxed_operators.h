@@ -92,9 +92,11 @@ void ForEachUnboxedOperator(Add&& add) {
   add(at::_ops::sub_Tensor());
   add(at::_ops::sub__Tensor());
   add(at::_ops::mul_Tensor());
+  add(at::_ops::mul_Scalar());
   add(at::_ops::mul__Tensor());
   add(at::_ops::mul__Scalar());
   add(at::_ops::div_Tensor());
+  add(at::_ops::div_Scalar());
   add(at::_ops::div__Tensor());
   add(at::_ops::div__Scalar());
   add(at::_ops::addmm());

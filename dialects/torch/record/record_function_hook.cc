@@ -2,8 +2,11 @@
 
 #include <ATen/record_function.h>
 #include <cxxabi.h>
+#include <pthread.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string_view>
@@ -56,7 +59,22 @@ struct RecordThread {
   const ExceptionGlobals& exceptions = *reinterpret_cast<const ExceptionGlobals*>(abi::__cxa_get_globals());
   std::vector<void*> spare;  // memory of calls that have ended, for the next ones
 
-  RecordThread() { spare.reserve(32); }
+  // The thread's stack; empty if it isn't known.
+  uintptr_t stack_begin = 0;
+  uintptr_t stack_end = 0;
+
+  RecordThread() {
+    spare.reserve(32);
+    pthread_attr_t attributes;
+    if (pthread_getattr_np(pthread_self(), &attributes) != 0) return;
+    void* lowest;
+    size_t bytes;
+    if (pthread_attr_getstack(&attributes, &lowest, &bytes) == 0) {
+      stack_begin = reinterpret_cast<uintptr_t>(lowest);
+      stack_end = stack_begin + bytes;
+    }
+    pthread_attr_destroy(&attributes);
+  }
   RecordThread(const RecordThread&) = delete;
   ~RecordThread() {
     t_record = nullptr;
@@ -115,8 +133,21 @@ void Describe(const at::RecordFunction& function, CallKey* key) {
   if (!function.kwinputs().empty()) key->Fail();
 }
 
+// Whether the program, or a kernel's launcher, may open it in one function and close it in another. What is on the
+// stack closes with the C++ function that opened it.
+bool IsScope(const at::RecordFunction& function) {
+  if (SchemaOf(function) != nullptr) return false;
+  if (function.scope() != at::RecordScope::USER_SCOPE && function.scope() != at::RecordScope::FUNCTION) return false;
+  const auto frame = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+  const auto address = reinterpret_cast<uintptr_t>(&function);
+  return frame < t_record->stack_begin || address < frame || t_record->stack_end <= address;
+}
+
 // A recorded call that is open. PyTorch deletes it, on any thread.
 struct OpenRecord final : at::ObserverContext {
+  explicit OpenRecord(bool scope) : scope(scope) {}
+
+  const bool scope;
   const RecordThread* const thread = t_record;
   const unsigned int exceptions = t_record->exceptions.uncaught;
 
@@ -132,18 +163,12 @@ struct OpenRecord final : at::ObserverContext {
   }
 };
 
-// Whether the program, or a kernel's launcher, may open it in one function and close it in another.
-bool IsScope(const at::RecordFunction& function) {
-  return function.scope() == at::RecordScope::USER_SCOPE ||
-         (function.scope() == at::RecordScope::FUNCTION && SchemaOf(function) == nullptr);
-}
-
 uint64_t KeyOf(const at::RecordFunction& function) { return reinterpret_cast<uint64_t>(&function); }
 
 std::unique_ptr<at::ObserverContext> Begin(const at::RecordFunction& function) {
   ThreadState& thread = t_thread;
   if (!thread.Recording() || RecordThread::OfThisThread() == nullptr) return nullptr;
-  auto open = std::make_unique<OpenRecord>();
+  auto open = std::make_unique<OpenRecord>(IsScope(function));
   const RecordFacts facts = {.scope = static_cast<uint64_t>(function.scope()),
                              .thread = function.threadId(),
                              .sequence = function.seqNr(),
@@ -156,7 +181,7 @@ std::unique_ptr<at::ObserverContext> Begin(const at::RecordFunction& function) {
     return nullptr;
   }
   const bool recorded =
-      IsScope(function) ? thread.OpenScope(KeyOf(function), describe, facts) : thread.Enter(describe, &facts);
+      open->scope ? thread.OpenScope(KeyOf(function), describe, facts) : thread.Enter(describe, &facts);
   return recorded ? std::move(open) : nullptr;
 }
 
@@ -165,7 +190,7 @@ void End(const at::RecordFunction& function, at::ObserverContext* context) {
   if (open == nullptr || open->thread != t_record) return;
   // The exception is not caught yet, so its type is unknown here.
   const bool raised = t_record->exceptions.uncaught > open->exceptions;
-  if (IsScope(function)) {
+  if (open->scope) {
     t_thread.CloseScope(KeyOf(function), raised);
   } else if (raised) {
     t_thread.Raise({});

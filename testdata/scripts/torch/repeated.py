@@ -137,6 +137,14 @@ def changed_defaults():
         twice(F.layer_norm, x, shape)
 
 
+def changed_objects():
+    """Handles that PyTorch keeps in TorchScript's objects."""
+    profiler = torch.ops.profiler
+    for name in ("scope", "scope", "another"):
+        handle = profiler._record_function_enter_new(name, None)
+        twice(profiler._record_function_exit._RecordFunction, handle)
+
+
 def changed_functions():
     """Functions that are gone before the next one is made."""
 
@@ -152,4 +160,4 @@ def changed_functions():
         handle_torch_function(scope["outer"](), (x,), x)
 
 
-REPEATED = [changed_tensors, changed_values, changed_defaults]
+REPEATED = [changed_tensors, changed_values, changed_defaults, changed_objects]
