@@ -39,6 +39,11 @@ class Slotted:
     def __init__(self, x, y=2): self.x = x
 class Plain:
     pass
+class Bare:
+    def __init__(self, x): self.x = x
+    @property
+    def read(self): return self.x
+class Heir(Bare): pass
 class Asking:
     def __getattribute__(self, name): return name
 def function(a, b=2): return a
@@ -69,6 +74,12 @@ CALLS = {
     "with a: pass": ["Hot.__enter__", "Hot.__exit__"],
     "Slotted(i)": ["Slotted"],
     "Plain()": ["Plain"],
+    "bare.read": ["Bare.read.__get__"],
+    "heir.read": ["Bare.read.__get__"],
+    "Bare(i)": ["Bare"],
+    "Heir(i)": ["Bare"],
+    "Late(i)": ["Bare"],
+    "late.read": ["Bare.read.__get__"],
     "asking.x": ["Asking.__getattribute__"],
     "function(i, b=i)": ["function"],
     "collected(*[i], **{'k': i})": ["collected"],
@@ -83,20 +94,22 @@ def test_every_call_is_seen(tmp_path, alone):
     (tmp_path / "mine.py").write_text(LIBRARY)
     loops = "from mine import *\nLOOPS = []\n"
     for call in CALLS:
-        loops += f"def loop(a, asking):\n    for i in range({ROUNDS}):\n        {call}\n"
+        loops += "def loop(a, asking, bare, heir):\n    class Late(Bare): pass\n"
+        loops += "    late = Late.__new__(Late)\n    late.x = 1\n"
+        loops += f"    for i in range({ROUNDS}):\n        {call}\n"
         loops += "LOOPS.append(loop)\n"
     (tmp_path / "loops.py").write_text(loops)
     every = sorted({f"mine.{api}" for apis in CALLS.values() for api in apis})
     ended = python(
         f"""
         import torchtrace, loops, mine
-        a, asking = mine.Hot(0), mine.Asking()
+        objects = mine.Hot(0), mine.Asking(), mine.Bare(0), mine.Heir(0)
         for i, apis in enumerate({list(CALLS.values())}):
-            loops.LOOPS[i](a, asking)  # hot before tracing begins
+            loops.LOOPS[i](*objects)  # hot before tracing begins
             names = ["mine." + api for api in apis] if {alone} else {every}
             with torchtrace.trace(f"out-{{i}}", levels=0, api_list=names, include_getters=True,
                                   formats="none"):
-                loops.LOOPS[i](a, asking)
+                loops.LOOPS[i](*objects)
         """,
         tmp_path,
     ).check()

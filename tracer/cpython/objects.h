@@ -67,14 +67,35 @@ inline PyTypeObject* MethodWrapperType() {
 #endif
 }
 
-// The specialising interpreter of 3.12 and later creates instances of simple Python classes without calling the class
-// if its `tp_alloc` is the usual one. IsMadeUnasked: whether it is. AllocateAsUsual does the same as the usual one, but
-// is another function.
+// Calls `visit` with the type and all its subclasses.
+template <typename Visit>
+void ForEachSubclass(PyTypeObject* type, Visit&& visit) {
+  visit(type);
+  // type's own method, as a metaclass may define another.
+  PyObject* const method = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyType_Type), "__subclasses__");
+  PyObject* const types = method == nullptr ? nullptr : PyObject_CallOneArg(method, reinterpret_cast<PyObject*>(type));
+  PyErr_Clear();
+  for (Py_ssize_t i = 0; types != nullptr && i < PyList_GET_SIZE(types); ++i) {
+    ForEachSubclass(reinterpret_cast<PyTypeObject*>(PyList_GET_ITEM(types, i)), visit);
+  }
+  Py_XDECREF(types);
+  Py_XDECREF(method);
+}
+
+// The specialising interpreter enters two kinds of Python functions directly, whatever their `vectorcall`: constructors
+// of simple Python classes, since 3.12, if the class's `tp_alloc` is the usual one, and getters of properties, since
+// 3.14, if the instance's class has the usual `tp_getattro`. IsMadeUnasked and IsReadUnasked: whether it is.
+// AllocateAsUsual and GetAsUsual do the same as the usual ones, but are other functions.
+inline constexpr bool kMakesUnasked = PY_VERSION_HEX >= 0x030C0000;
+inline constexpr bool kReadsUnasked = PY_VERSION_HEX >= 0x030E0000;
 inline bool IsMadeUnasked(const PyTypeObject* type) {
-  return PY_VERSION_HEX >= 0x030C0000 && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 &&
-         type->tp_alloc == PyType_GenericAlloc;
+  return kMakesUnasked && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && type->tp_alloc == PyType_GenericAlloc;
+}
+inline bool IsReadUnasked(const PyTypeObject* type) {
+  return kReadsUnasked && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && type->tp_getattro == PyObject_GenericGetAttr;
 }
 inline PyObject* AllocateAsUsual(PyTypeObject* type, Py_ssize_t count) { return PyType_GenericAlloc(type, count); }
+inline PyObject* GetAsUsual(PyObject* object, PyObject* name) { return PyObject_GenericGetAttr(object, name); }
 
 // ---- functions and code ----
 

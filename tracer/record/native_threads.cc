@@ -28,6 +28,7 @@ constexpr bool kSanitized = false;
 std::atomic<bool> g_any_unwatched{kSanitized};
 std::atomic<void (*)()> g_begun{nullptr};
 std::atomic<void (*)()> g_cannot{nullptr};
+std::atomic<bool (*)()> g_is_pythons{nullptr};
 
 // Decides by the library of the thread's start function; std::thread's is in the C++ library. Doesn't use dladdr: that
 // would wait for an import on another thread, which may wait for this one.
@@ -39,7 +40,8 @@ bool Counts(void* function) {
   if (name.empty()) name = "libpython";  // the main program, which may be Python itself
   name = name.substr(name.rfind('/') + 1);
   const auto is_of = [name](std::string_view library) { return name.find(library) != std::string_view::npos; };
-  return is_of("libpython") ? g_begun == nullptr : std::none_of(kBlas.begin(), kBlas.end(), is_of);
+  if (bool (*const is_pythons)() = g_is_pythons; is_of("libpython")) return is_pythons == nullptr || !is_pythons();
+  return std::none_of(kBlas.begin(), kBlas.end(), is_of);
 }
 
 // Looked up before the program runs, for the same reason, unless a thread starts even earlier.
@@ -73,8 +75,9 @@ void* Begin(void* memory) {
 
 extern "C" {
 
-TORCHTRACE_EXPORT bool torchtrace_watch_native_threads(void (*begun)(), void (*cannot)()) {
+TORCHTRACE_EXPORT bool torchtrace_watch_native_threads(void (*begun)(), void (*cannot)(), bool (*is_pythons)()) {
   g_cannot = cannot;
+  g_is_pythons = is_pythons;
   g_begun = begun;
   return !g_any_unwatched;
 }

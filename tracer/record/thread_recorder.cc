@@ -128,7 +128,11 @@ void ThreadRecorder::Remember(const CallKey& key, const ConfigEntry& entry) {
   const uint64_t hash = Hash64(bytes.data(), bytes.size());
   auto* known = keys_.Find(hash, bytes);
   if (known == nullptr) {
-    if (HoldsTooMuch()) return;
+    if (HoldsTooMuch()) {
+      keys_.Clear();
+      CountTables();
+      if (HoldsTooMuch()) return;
+    }
     known = keys_.Insert(hash, bytes);
     CountTables();
   }

@@ -212,21 +212,22 @@ std::string MemberOfEnum(PyObject* object, const TypeFacts& facts) {
 
 const TypeFacts& FactsOf(PyTypeObject* type) {
   struct Known {
-    unsigned int version = 0;
+    TypeState state;
     TypeFacts facts;
   };
-  // By address, and checked by version: a type may be gone.
+  // By address: a type may be gone.
   static auto* const types = new std::unordered_map<PyTypeObject*, Known>();
   static auto* const uncached = new TypeFacts();
   constexpr size_t kMaxTypes = 1000;
-  const unsigned int version = TypeVersion(type);
-  if (version == 0) return *uncached = LookUp(type);
   const auto found = types->find(type);
-  if (found != types->end() && found->second.version == version) return found->second.facts;
-  if (types->size() >= kMaxTypes) types->clear();
+  if (found != types->end() && found->second.state.IsOf(type)) return found->second.facts;
+  if (types->size() >= kMaxTypes) {
+    for (auto& [_, known] : *types) known.state.Forget();
+    types->clear();
+  }
   Known& known = (*types)[type];
-  known = {version, LookUp(type)};
-  return known.facts;
+  if (!known.state.Take(type)) return *uncached = LookUp(type);
+  return known.facts = LookUp(type);
 }
 
 std::string ObjectName(PyObject* object) {

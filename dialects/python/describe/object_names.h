@@ -53,12 +53,39 @@ PyObject* StructMember(PyObject* object, std::string_view name);
 // its metaclass.
 std::string TypeName(PyTypeObject* type);
 
-// No two types have the same version, and a changed type gets a new one. 0: it has none now.
-inline unsigned int TypeVersion(const PyTypeObject* type) {
-  return (type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) != 0 ? static_cast<unsigned int>(type->tp_version_tag) : 0;
-}
+// A type as it was at some time: another type is never taken for it, nor the same one after a change.
+class TypeState {
+ public:
+  // False also for a type whose changes can't be noticed.
+  bool IsOf(PyTypeObject* type) const { return version_ != 0 && version_ == Version(type) && name_ == Name(type); }
+  // Takes the type as it is now. False: its changes can't be noticed.
+  bool Take(PyTypeObject* type) {
+    Py_XDECREF(name_);
+    name_ = Py_XNewRef(Name(type));
+    version_ = Version(type);
+    return version_ != 0;
+  }
+  void Forget() {
+    Py_CLEAR(name_);
+    version_ = 0;
+  }
 
-// What is known of a type, looked up once for each version of it.
+ private:
+  static unsigned int Version(const PyTypeObject* type) {
+    return (type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) != 0 ? static_cast<unsigned int>(type->tp_version_tag) : 0;
+  }
+  // The object that a program can replace without a new version. We own a reference, so that no other one takes its
+  // place in memory.
+  static PyObject* Name(PyTypeObject* type) {
+    return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 ? reinterpret_cast<PyHeapTypeObject*>(type)->ht_qualname
+                                                       : nullptr;
+  }
+
+  unsigned int version_ = 0;  // no two types have the same
+  PyObject* name_ = nullptr;
+};
+
+// What is known of a type, looked up once until it changes.
 struct TypeFacts {
   std::string name;             // TypeName
   bool python_enum = false;     // its members know their names

@@ -99,6 +99,7 @@ Attribute FindAttribute(std::string_view dotted, std::string_view complete) {
       }
       return attribute;
     }
+    attribute.owner = found;
     found = next;
   }
   attribute.object = found;

@@ -16,6 +16,7 @@ struct Attribute {
   // As it is in the dictionary of its module, class or object: a staticmethod object, a property. Borrowed; null: not
   // found.
   PyObject* object = nullptr;
+  PyObject* owner = nullptr;  // the module, class or object that it was found in, or in a base of it
   // "__get__" or "__set__" if the name has it after a property.
   std::string accessor;
   // If not found: the module whose import may define it; or empty.

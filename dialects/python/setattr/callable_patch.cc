@@ -20,6 +20,7 @@ struct CallableEntry {
   // For a class's __init__: the class. Calls for instances of other classes are reported as calls of this class,
   // without the instance.
   PyTypeObject* constructed = nullptr;
+  bool reads = false;  // for a property's getter that the specialising interpreter may enter directly
 };
 
 struct TypeEntry {
@@ -46,6 +47,20 @@ bool IsToldByItsClass(const CallableEntry& entry, PyObject* const* arguments, Py
   return own != nullptr && own->installation == g_layers[kLayer].installation;
 }
 
+// Make the specialising interpreter call what is patched, for ever: these are subclasses, which may be gone by the time
+// when patches are undone, and don't inherit the pointers. Those that are made later are hidden at their first call.
+void HideMaking(PyTypeObject* type, PyObject* constructor) {
+  static PyObject* const name = PyUnicode_InternFromString("__init__");
+  if (!IsMadeUnasked(type) || _PyType_Lookup(type, name) != constructor) return;
+  type->tp_alloc = AllocateAsUsual;
+  PyType_Modified(type);
+}
+void HideReading(PyTypeObject* type) {
+  if (!IsReadUnasked(type)) return;
+  type->tp_getattro = GetAsUsual;
+  PyType_Modified(type);
+}
+
 template <int kLayer>
 PyObject* EnterVectorcall(PyObject* callable, PyObject* const* arguments, size_t flags, PyObject* names) {
   const CallableEntry* const entry = g_entries[kLayer].Find(callable);
@@ -58,8 +73,11 @@ PyObject* EnterVectorcall(PyObject* callable, PyObject* const* arguments, size_t
   if (entry == nullptr) return call();
   if (entry->constructed != nullptr) [[unlikely]] {
     if (IsToldByItsClass<kLayer>(*entry, arguments, count)) return call();
+    HideMaking(Py_TYPE(arguments[0]), callable);
     return CallThrough(g_layers[kLayer], *entry->api, {nullptr, arguments + 1, count - 1, names, nullptr}, call);
   }
+  if (entry->reads && count > 0) [[unlikely]]
+    HideReading(Py_TYPE(arguments[0]));
   return CallThrough(g_layers[kLayer], *entry->api, {nullptr, arguments, count, names, nullptr}, call);
 }
 
@@ -136,6 +154,7 @@ CallableEntry* TakeEntry(int layer, PyObject* callable, const TracedApi* api, ve
   entry->original = original;
   entry->installation = g_layers[layer].installation;
   entry->constructed = nullptr;
+  entry->reads = false;
   return entry;
 }
 
@@ -196,6 +215,15 @@ bool PatchConstructor(int layer, PyTypeObject* type, const TracedApi* api, Patch
   if (function == nullptr || !PyFunction_Check(function)) return false;
   if (!PatchCallable(layer, function, api, patches)) return false;
   g_entries[layer].Find(function)->constructed = type;
+  ForEachSubclass(type, [function](PyTypeObject* each) { HideMaking(each, function); });
+  return true;
+}
+
+bool PatchGetter(int layer, PyTypeObject* type, PyObject* function, const TracedApi* api, PatchList* patches) {
+  if (!PatchCallable(layer, function, api, patches)) return false;
+  if (!kReadsUnasked || !PyFunction_Check(function)) return true;
+  g_entries[layer].Find(function)->reads = true;
+  if (type != nullptr) ForEachSubclass(type, HideReading);
   return true;
 }
 

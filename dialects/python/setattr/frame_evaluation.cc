@@ -135,7 +135,7 @@ void WhenEvaluatedFrameEnds(void (*ended)(PyObject* result)) {
   // nothrow: an exception would pass through Python's C code.
   auto* const awaited = new (std::nothrow) AwaitedFrame{t_frames.now.frame, ended, t_frames.awaited};
   if (awaited == nullptr) {
-    Recorder::Get()->Stop("std::bad_alloc");
+    Recorder::Get()->Stop(kNoMemory);
     return ended(nullptr);
   }
   t_frames.awaited = awaited;

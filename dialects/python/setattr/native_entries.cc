@@ -63,7 +63,9 @@ struct NativeEntries::Target {
   PyGetSetDef* property = nullptr;
   bool get = false;
   bool set = false;
-  std::string accessor;  // for a Python property's function
+  // For a Python property's function.
+  std::string accessor;
+  PyTypeObject* owner = nullptr;  // the property's class
   std::string name;
 };
 
@@ -120,7 +122,10 @@ bool NativeEntries::Patch(const Target& target, const TracedApi* api, const Trac
   const int layer = options_.level;
   switch (target.kind) {
     case Target::kCallable:
-      if (!PatchCallable(layer, target.object, api, &patches_)) return false;
+      if (target.accessor == "__get__" ? !PatchGetter(layer, target.owner, target.object, api, &patches_)
+                                       : !PatchCallable(layer, target.object, api, &patches_)) {
+        return false;
+      }
       if (kCallsSkipVectorcall && !std::exchange(needs_frames_, true)) UseFrameEvaluation();
       if (options_.constructors && PyType_Check(target.object)) {
         PatchConstructor(layer, reinterpret_cast<PyTypeObject*>(target.object), api, &patches_);
@@ -198,6 +203,7 @@ absl::Status NativeEntries::Add(const std::vector<std::string>& names, const std
         target = Target();
         if (function == nullptr || !MakeTarget(function, "", &target)) continue;
         target.accessor = half;
+        if (PyType_Check(attribute.owner)) target.owner = reinterpret_cast<PyTypeObject*>(attribute.owner);
         add(target, owner, false, false);
       }
     } else if (MakeTarget(attribute.object, accessor, &target)) {

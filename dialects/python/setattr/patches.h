@@ -32,6 +32,9 @@ vectorcallfunc* PointerBelowEntries(PyFunctionObject* function);
 // class itself, but are reported as such.
 bool PatchConstructor(int layer, PyTypeObject* type, const TracedApi* api, PatchList* patches);
 
+// For the getter of a property in Python. `type`: the property's class; null: another object has it.
+bool PatchGetter(int layer, PyTypeObject* type, PyObject* function, const TracedApi* api, PatchList* patches);
+
 // What the function's first C argument is.
 enum class MethodSelf {
   kArgument,  // the first argument: a method's object, or a class method's class

@@ -221,7 +221,7 @@ void WhenInnermostCallEnds(void (*ended)(PyObject* result)) {
   // nothrow: an exception would pass through Python's C code.
   auto* const awaited = new (std::nothrow) AwaitedCall{t_watched.innermost.number, ended, t_watched.awaited};
   if (awaited == nullptr) {
-    Recorder::Get()->Stop("std::bad_alloc");
+    Recorder::Get()->Stop(kNoMemory);
     return ended(nullptr);
   }
   t_watched.awaited = awaited;

@@ -261,16 +261,9 @@ void** Place(PyTypeObject* type, int offset) {
 // Calls `visit` with the place of the slot in `type` and in all its subclasses.
 template <typename Visit>
 void ForEachPlace(PyTypeObject* type, int offset, Visit&& visit) {
-  if (void** const place = Place(type, offset)) visit(place);
-  // type's own method, as a metaclass may define another.
-  PyObject* const method = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyType_Type), "__subclasses__");
-  PyObject* const types = method == nullptr ? nullptr : PyObject_CallOneArg(method, reinterpret_cast<PyObject*>(type));
-  PyErr_Clear();
-  for (Py_ssize_t i = 0; types != nullptr && i < PyList_GET_SIZE(types); ++i) {
-    ForEachPlace(reinterpret_cast<PyTypeObject*>(PyList_GET_ITEM(types, i)), offset, visit);
-  }
-  Py_XDECREF(types);
-  Py_XDECREF(method);
+  ForEachSubclass(type, [&](PyTypeObject* each) {
+    if (void** const place = Place(each, offset)) visit(place);
+  });
 }
 
 template <size_t N>

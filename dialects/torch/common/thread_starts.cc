@@ -15,6 +15,8 @@ namespace torchtrace::torch_dialect {
 constinit thread_local uint64_t t_armed TORCHTRACE_STATIC_TLS = 0;
 uint64_t g_arming = 0;
 
+constinit thread_local bool t_starts_thread TORCHTRACE_STATIC_TLS = false;
+
 namespace {
 
 std::vector<ArmThread>& Armers() {
@@ -84,20 +86,27 @@ PyObject* WithBody(PyObject* args) {
   return with_body;
 }
 
-PyObject* StartNewThread(PyObject* module, PyObject* args) {
+// `start(args)` is Python's own function.
+template <typename Start>
+PyObject* StartWithBody(PyObject* args, Start start) {
   PyObject* const with_body = WithBody(args);
   if (with_body == nullptr) return nullptr;
-  PyObject* const result = g_start_new_thread.original<PyCFunction>()(module, with_body);
+  t_starts_thread = true;
+  PyObject* const result = start(with_body);
+  t_starts_thread = false;
   Py_DECREF(with_body);
   return result;
 }
 
+PyObject* StartNewThread(PyObject* module, PyObject* args) {
+  return StartWithBody(
+      args, [module](PyObject* with_body) { return g_start_new_thread.original<PyCFunction>()(module, with_body); });
+}
+
 PyObject* StartJoinableThread(PyObject* module, PyObject* args, PyObject* kwargs) {
-  PyObject* const with_body = WithBody(args);
-  if (with_body == nullptr) return nullptr;
-  PyObject* const result = g_start_joinable_thread.original<PyCFunctionWithKeywords>()(module, with_body, kwargs);
-  Py_DECREF(with_body);
-  return result;
+  return StartWithBody(args, [=](PyObject* with_body) {
+    return g_start_joinable_thread.original<PyCFunctionWithKeywords>()(module, with_body, kwargs);
+  });
 }
 
 }  // namespace
@@ -109,6 +118,8 @@ void AddThreadArmer(ArmThread arm) {
 }
 
 void RemoveThreadArmer(ArmThread arm) { std::erase(Armers(), arm); }
+
+bool StartsPythonThread() { return t_starts_thread; }
 
 void ArmThisThread() {
   if (ThisThreadIsArmed()) return;

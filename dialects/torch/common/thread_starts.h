@@ -26,6 +26,8 @@ inline bool ThisThreadIsArmed() { return t_armed == g_arming; }
 // Makes every Python thread that starts from now on arm itself first. The function objects of the _thread module stay
 // the same.
 bool WatchThreadStarts();
+// Whether the calling thread is inside one of these functions, and so may be starting such a thread.
+bool StartsPythonThread();
 
 }  // namespace torchtrace::torch_dialect
 

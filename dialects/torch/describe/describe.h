@@ -33,6 +33,7 @@ bool DescribeWrappedNumber(const at::Tensor& tensor, CallKey* key);
 std::string_view DtypeName(c10::ScalarType type);
 std::string DeviceName(c10::Device device);
 inline void DescribeDevice(c10::Device device, CallKey* key) {
+  if (device.type() == c10::DeviceType::PrivateUse1) return key->Fail();  // programs may rename it
   key->Named(ValueTag::kDevice,
              uint64_t{static_cast<uint8_t>(device.type())} << 8 | static_cast<uint8_t>(device.index()));
 }

@@ -131,8 +131,7 @@ bool InitDescribePython() {
   g_types.generator = TorchType("torch", "Generator");
   g_types.script_object = TorchType("torch", "ScriptObject");
   return g_types.tensor && g_types.parameter && g_types.sym_int && g_types.sym_float && g_types.sym_bool &&
-         g_types.storage && g_types.typed_storage && g_types.generator &&
-         g_types.script_object;
+         g_types.storage && g_types.typed_storage && g_types.generator && g_types.script_object;
 }
 
 bool IsTensorType(const PyTypeObject* type) { return type == g_types.tensor; }
@@ -149,6 +148,25 @@ bool VisitTensorsOfPython(void (*visit)(const at::Tensor& tensor)) {
 
 void DescribePython(PyObject* value, ConfigBuilder* config) { ValueDescriber<TorchValues>(config).Value(value); }
 
+namespace {
+
+// The number of a type's name, which programs may change. 0: it has none.
+class NumberedType {
+ public:
+  uint32_t Number(PyTypeObject* type) {
+    if (state_.IsOf(type)) [[likely]]
+      return number_;
+    ++number_;
+    return state_.Take(type) ? number_ : 0;
+  }
+
+ private:
+  TypeState state_;
+  uint32_t number_ = 0;
+};
+
+}  // namespace
+
 void AddPythonToKey(PyObject* value, CallKey* key) {
   PyTypeObject* const type = Py_TYPE(value);
   if (type == g_types.tensor) return DescribeTensor(THPVariable_Unpack(value), 0, key);
@@ -160,12 +178,15 @@ void AddPythonToKey(PyObject* value, CallKey* key) {
   if (value == Py_None) return key->None();
   if (type == &PyBool_Type) return key->Bool(value == Py_True);
   if (type == &PyFloat_Type) return key->Float(PyFloat_AS_DOUBLE(value));
-  // Types whose names programs may change.
-  if (type == g_types.parameter || type == g_types.script_object) {
-    const uint32_t version = TypeVersion(type);
-    if (version == 0) return key->Fail();
-    return type == g_types.parameter ? DescribeTensor(THPVariable_Unpack(value), version, key)
-                                     : key->Named(ValueTag::kObject, version);
+  if (type == g_types.parameter) {
+    static NumberedType parameter;
+    const uint32_t number = parameter.Number(type);
+    return number == 0 ? key->Fail() : DescribeTensor(THPVariable_Unpack(value), number, key);
+  }
+  if (type == g_types.script_object) {
+    static NumberedType script_object;
+    const uint32_t number = script_object.Number(type);
+    return number == 0 ? key->Fail() : key->Named(ValueTag::kObject, number);
   }
   if (type == &PyUnicode_Type) {
     return IsText(value) && PyUnicode_IS_ASCII(value) ? key->String(AsciiText(value)) : key->Fail();

@@ -140,7 +140,7 @@ void DescribeTensor(const at::Tensor& tensor, uint32_t subclass, CallKey* key) {
       c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::NestedTensor});
   const std::optional<c10::Device>& device = Fields::DeviceOf(impl);
   if (impl.key_set().has_any(kUnusual) || impl.has_symbolic_sizes_strides() || !device.has_value() ||
-      g_tensor_notes_wanted.load(std::memory_order_relaxed)) {
+      device->type() == c10::DeviceType::PrivateUse1 || g_tensor_notes_wanted.load(std::memory_order_relaxed)) {
     return key->Fail();
   }
   const c10::IntArrayRef sizes = impl.sizes_default();

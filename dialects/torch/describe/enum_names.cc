@@ -1,12 +1,12 @@
 #include "dialects/torch/describe/enum_names.h"
 
 #include <pybind11/pybind11.h>
+#include <torch/custom_class_detail.h>
 
 #include <cstring>
 #include <iterator>
 #include <string_view>
 #include <torch/csrc/distributed/c10d/Types.hpp>
-#include <torch/custom_class_detail.h>
 
 #include "dialects/python/describe/object_names.h"
 

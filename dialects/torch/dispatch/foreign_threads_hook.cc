@@ -91,7 +91,8 @@ absl::Status ForeignThreadsHook::Install() {
     const std::lock_guard<std::mutex> lock(g_mutex);
     g_installed = true;
   }
-  const bool all_look = watch != nullptr && watch(LookHere, LookEverywhere) && g_all_look && !OtherPythonThreads();
+  const bool all_look =
+      watch != nullptr && watch(LookHere, LookEverywhere, StartsPythonThread) && g_all_look && !OtherPythonThreads();
   if (!all_look) LookEverywhere();
   return absl::OkStatus();
 }

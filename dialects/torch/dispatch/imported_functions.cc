@@ -85,9 +85,9 @@ class Library {
     if (data != 0) data_ = {reinterpret_cast<const ElfW(Rela)*>(data), data_bytes / sizeof(ElfW(Rela))};
   }
 
-  bool Imports(const ReplacedFunction& function) const {
-    const auto importer = reinterpret_cast<uintptr_t>(function.importer);
-    return importer == 0 || (base_ <= importer && importer < end_);
+  bool Has(const void* code) const {
+    const auto address = reinterpret_cast<uintptr_t>(code);
+    return base_ <= address && address < end_;
   }
 
   bool Replace(std::span<const ReplacedFunction> functions, Relocations relocations) const {
@@ -96,17 +96,24 @@ class Library {
       if (type != kInTable[0] && type != kInTable[1]) continue;
       const char* const name = names_ + symbols_[ELF64_R_SYM(relocation.r_info)].st_name;
       for (const ReplacedFunction& function : functions) {
-        if (std::strcmp(name, function.name) != 0 || !Imports(function)) continue;
-        if (!Store(base_ + relocation.r_offset, function.replacement)) return false;
+        if (std::strcmp(name, function.name) != 0 || !IsImporterOf(function)) continue;
+        if (!Store(base_ + relocation.r_offset, function)) return false;
       }
     }
     return true;
   }
 
-  bool Store(uintptr_t place, void* replacement) const {
+  bool IsImporterOf(const ReplacedFunction& function) const {
+    return function.importer == nullptr || Has(function.importer);
+  }
+
+  bool Store(uintptr_t place, const ReplacedFunction& function) const {
     void** const slot = reinterpret_cast<void**>(place);
-    if (std::atomic_ref<void*>(*slot).load(std::memory_order_relaxed) == replacement) return true;
-    return StoreInTable(slot, replacement, constant_begin_ <= place && place < constant_end_);
+    void* const before = std::atomic_ref<void*>(*slot).load(std::memory_order_relaxed);
+    if (before == function.replacement) return true;
+    // Before the first call it leads to the library's own code, which has the dynamic linker find the function.
+    if (function.replaced != nullptr && !Has(before)) *function.replaced = before;
+    return StoreInTable(slot, function.replacement, constant_begin_ <= place && place < constant_end_);
   }
 
   const uintptr_t base_;

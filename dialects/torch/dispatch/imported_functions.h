@@ -10,7 +10,10 @@ namespace torchtrace::torch_dialect {
 struct ReplacedFunction {
   const char* name;  // as the linker knows it
   void* replacement;
-  const void* importer = nullptr;  // an address in the only library whose import is replaced; null: in all libraries
+  // An address in the only library whose import is replaced; null: in all libraries.
+  const void* importer = nullptr;
+  // For an importer: set to the function that it has been calling, unless it has called none yet.
+  void** replaced = nullptr;
 };
 
 // Replaces them for ever in all libraries that are loaded now; other threads may call them meanwhile. Call it again for

@@ -119,22 +119,22 @@ void Parallel(ParallelFunction function, void* data, unsigned threads, unsigned 
   g_parallel(RunInside, &region, threads, flags);
 }
 
-// Each library may have its own OpenMP: finds that of the one with PyTorch's kernels, which has `code`. False: they have
-// another one, or none.
-bool FindParallel(const void* code) {
-  Dl_info info;
-  if (g_parallel != nullptr || dladdr(code, &info) == 0) return g_parallel != nullptr;
-  if (void* const library = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD)) {
-    g_parallel = reinterpret_cast<decltype(g_parallel)>(dlsym(library, kParallel));
-    dlclose(library);
-  }
-  return g_parallel != nullptr;
-}
-
 template <typename Function>
 bool Find(const char* name, Function* function) {
   if (*function == nullptr) *function = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
   return *function != nullptr;
+}
+
+// A process may have several OpenMPs. Finds the one that the dynamic linker gives to the library that has `code`.
+// False: none has this function.
+bool FindParallel(const void* code) {
+  if (Find(kParallel, &g_parallel)) return true;
+  Dl_info info;
+  void* const library = dladdr(code, &info) == 0 ? nullptr : dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+  if (library == nullptr) return false;
+  g_parallel = reinterpret_cast<decltype(g_parallel)>(dlsym(library, kParallel));
+  dlclose(library);
+  return g_parallel != nullptr;
 }
 
 // How many libraries the process has ever loaded.
@@ -154,9 +154,10 @@ bool FollowGuards() {
   const uint64_t loaded = LibrariesLoaded();
   if (followed == loaded) return true;
   const void* const kernels = reinterpret_cast<const void*>(&at::get_num_threads);
-  const ReplacedFunction functions[] = {{kForceSet, reinterpret_cast<void*>(ForceSet)},
-                                        {kEndInclude, reinterpret_cast<void*>(EndInclude)},
-                                        {kParallel, reinterpret_cast<void*>(Parallel), kernels}};
+  const ReplacedFunction functions[] = {
+      {kForceSet, reinterpret_cast<void*>(ForceSet)},
+      {kEndInclude, reinterpret_cast<void*>(EndInclude)},
+      {kParallel, reinterpret_cast<void*>(Parallel), kernels, reinterpret_cast<void**>(&g_parallel)}};
   const size_t count = std::size(functions) - (FindParallel(kernels) ? 0 : 1);
   if (!Find(kForceSet, &g_force_set) || !Find(kEndInclude, &g_end_include)) return false;
   if (!ReplaceImported(std::span(functions).first(count))) return false;

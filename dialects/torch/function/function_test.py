@@ -357,3 +357,37 @@ def test_any_number_of_arguments_is_written_as_called():
     lines = (run.folder / "api_trace.txt").read_text().splitlines()
     makers = ("torch.ones", "torch.empty")
     assert [line for line in lines if not line.startswith(makers)] == STARS.strip().splitlines()
+
+
+RENAMED = """
+import torch
+
+class Own(torch.Tensor):
+    pass
+
+own, parameter = torch.ones(2).as_subclass(Own), torch.nn.Parameter(torch.ones(2))
+for name in ("Own", "Other", "Own"):
+    Own.__qualname__ = torch.nn.Parameter.__qualname__ = name
+    torch.relu(own), torch.neg(parameter), torch.neg(parameter)
+
+def make(device):
+    try:
+        torch.empty(1, device=torch.device(device))
+    except Exception:
+        pass
+
+make("privateuseone"), make("privateuseone:1"), make("privateuseone:1")
+torch.utils.rename_privateuse1_backend("npu")
+make("npu"), make("npu:1")
+"""
+
+
+def test_what_the_program_renames():
+    calls = trace(RENAMED, levels="1").check().calls
+    own = [call.args[0]["subclass"] for call in calls if call.api == "torch.relu"]
+    parameter = [call.args[0]["subclass"] for call in calls if call.api == "torch.neg"]
+    names = ["Own", "Other", "Own"]
+    assert own == [f"__main__.{name}" for name in names]
+    assert parameter == [f"torch.nn.parameter.{name}" for name in names for _ in range(2)]
+    devices = [call.kwargs["device"]["value"] for call in calls if call.api == "torch.empty"]
+    assert devices == ["privateuseone"] + ["privateuseone:1"] * 2 + ["npu", "npu:1"]

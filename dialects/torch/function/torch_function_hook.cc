@@ -98,7 +98,7 @@ bool ModeWouldBeTold() {
 bool BeginBackward() {
   auto* const interrupted = new (std::nothrow) OpenFunction(t_function);
   if (interrupted == nullptr) {
-    Recorder::Get()->Stop("std::bad_alloc");
+    Recorder::Get()->Stop(kNoMemory);
     return false;
   }
   t_function = {.interrupted = interrupted};

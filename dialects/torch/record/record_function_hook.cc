@@ -5,10 +5,12 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <new>
 #include <string_view>
 #include <variant>
 #include <vector>
@@ -47,6 +49,40 @@ const c10::FunctionSchema* SchemaOf(const at::RecordFunction& function) {
 
 }  // namespace
 
+// Scopes of a thread that other threads have closed.
+class ClosedElsewhere {
+ public:
+  ~ClosedElsewhere() {
+    ForEach([](uint64_t) {});
+  }
+  // By any thread; takes no lock, which a fork could leave taken. False: out of memory.
+  bool Add(uint64_t key) {
+    auto* const added = new (std::nothrow) Closed{key, last_.load(std::memory_order_relaxed)};
+    if (added == nullptr) return false;
+    while (!last_.compare_exchange_weak(added->before, added, std::memory_order_release, std::memory_order_relaxed)) {
+    }
+    return true;
+  }
+  // Takes them all out.
+  template <typename Visit>
+  void ForEach(Visit&& visit) {
+    if (last_.load(std::memory_order_relaxed) == nullptr) [[likely]]
+      return;
+    for (Closed* closed = last_.exchange(nullptr, std::memory_order_acquire); closed != nullptr;) {
+      const std::unique_ptr<const Closed> taken(closed);
+      visit(taken->key);
+      closed = taken->before;
+    }
+  }
+
+ private:
+  struct Closed {
+    uint64_t key;
+    Closed* before;
+  };
+  std::atomic<Closed*> last_{nullptr};
+};
+
 struct RecordThread {
   // The C++ ABI's record of a thread's exceptions, which stays where it is: std::uncaught_exceptions reads it by two
   // calls.
@@ -58,6 +94,7 @@ struct RecordThread {
   OperatorPlans plans{kRecordLevel};
   const ExceptionGlobals& exceptions = *reinterpret_cast<const ExceptionGlobals*>(abi::__cxa_get_globals());
   std::vector<void*> spare;  // memory of calls that have ended, for the next ones
+  const std::shared_ptr<ClosedElsewhere> closed_elsewhere = std::make_shared<ClosedElsewhere>();
 
   // The thread's stack; empty if it isn't known.
   uintptr_t stack_begin = 0;
@@ -133,22 +170,22 @@ void Describe(const at::RecordFunction& function, CallKey* key) {
   if (!function.kwinputs().empty()) key->Fail();
 }
 
-// Whether the program, or a kernel's launcher, may open it in one function and close it in another. What is on the
-// stack closes with the C++ function that opened it.
+// Whether it may be closed in another function than the one that opened it, or on another thread: by the program, a
+// kernel's launcher or TorchScript's interpreter. What is in the frame of a function is closed by that.
 bool IsScope(const at::RecordFunction& function) {
-  if (SchemaOf(function) != nullptr) return false;
-  if (function.scope() != at::RecordScope::USER_SCOPE && function.scope() != at::RecordScope::FUNCTION) return false;
-  const auto frame = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+  constexpr uintptr_t kFrameBytes = 16 << 10;
+  const auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
   const auto address = reinterpret_cast<uintptr_t>(&function);
-  return frame < t_record->stack_begin || address < frame || t_record->stack_end <= address;
+  return here < t_record->stack_begin || address < here || std::min(here + kFrameBytes, t_record->stack_end) <= address;
 }
 
 // A recorded call that is open. PyTorch deletes it, on any thread.
 struct OpenRecord final : at::ObserverContext {
-  explicit OpenRecord(bool scope) : scope(scope) {}
+  explicit OpenRecord(bool scope) {
+    if (scope) closed_elsewhere = t_record->closed_elsewhere;
+  }
 
-  const bool scope;
-  const RecordThread* const thread = t_record;
+  std::shared_ptr<ClosedElsewhere> closed_elsewhere;  // of the thread that opened it, if it is a scope
   const unsigned int exceptions = t_record->exceptions.uncaught;
 
   static void* operator new(size_t bytes) {
@@ -168,7 +205,9 @@ uint64_t KeyOf(const at::RecordFunction& function) { return reinterpret_cast<uin
 std::unique_ptr<at::ObserverContext> Begin(const at::RecordFunction& function) {
   ThreadState& thread = t_thread;
   if (!thread.Recording() || RecordThread::OfThisThread() == nullptr) return nullptr;
-  auto open = std::make_unique<OpenRecord>(IsScope(function));
+  t_record->closed_elsewhere->ForEach([&](uint64_t key) { thread.CloseScope(key, /*raised=*/false); });
+  const bool scope = IsScope(function);
+  auto open = std::make_unique<OpenRecord>(scope);
   const RecordFacts facts = {.scope = static_cast<uint64_t>(function.scope()),
                              .thread = function.threadId(),
                              .sequence = function.seqNr(),
@@ -180,17 +219,22 @@ std::unique_ptr<at::ObserverContext> Begin(const at::RecordFunction& function) {
     if (thread.Enter(describe, &facts)) thread.Leave();
     return nullptr;
   }
-  const bool recorded =
-      open->scope ? thread.OpenScope(KeyOf(function), describe, facts) : thread.Enter(describe, &facts);
+  const bool recorded = scope ? thread.OpenScope(KeyOf(function), describe, facts) : thread.Enter(describe, &facts);
   return recorded ? std::move(open) : nullptr;
 }
 
 void End(const at::RecordFunction& function, at::ObserverContext* context) {
   const auto* const open = static_cast<const OpenRecord*>(context);
-  if (open == nullptr || open->thread != t_record) return;
+  if (open == nullptr) return;
+  ClosedElsewhere* const scope = open->closed_elsewhere.get();
+  if (scope != nullptr && (t_record == nullptr || t_record->closed_elsewhere.get() != scope)) {
+    if (!scope->Add(KeyOf(function))) Recorder::Get()->Stop(kNoMemory);
+    return;
+  }
+  if (t_record == nullptr) return;
   // The exception is not caught yet, so its type is unknown here.
   const bool raised = t_record->exceptions.uncaught > open->exceptions;
-  if (open->scope) {
+  if (scope != nullptr) {
     t_thread.CloseScope(KeyOf(function), raised);
   } else if (raised) {
     t_thread.Raise({});

@@ -374,3 +374,32 @@ def test_holistic_trace_analysis_reads_the_chrome_trace(tmp_path):
     assert (names == "nn.Module: MyModule_0").sum() == 4
     operators = table["cat"].map(lambda symbol: traces.symbol_table.sym_table[symbol]) == "cpu_op"
     assert operators.sum() == len(run.level(4))
+
+
+# The interpreter waits on one thread and goes on on another.
+WAITING = """
+import torch
+from torch.profiler import record_function
+
+scripted = torch.jit.CompilationUnit('''
+def slow(x):
+    for i in range(100):
+        x = torch.mm(x, x)
+    return x
+def waits(x):
+    return torch.jit._wait(torch.jit._fork(slow, x)) + 1
+''')
+x = torch.rand(300, 300)
+with record_function("outer"):
+    scripted.waits(x)
+    torch.sin(x)
+torch.cos(x)
+"""
+
+
+def test_a_script_that_ends_on_another_thread():
+    calls = lines(trace(WAITING, levels="4").check())
+    outer, waits = one(calls, "outer"), one(calls, "waits")
+    assert waits["parent"] == one(calls, "aten::sin")["parent"] == outer["call"]
+    assert "parent" not in one(calls, "aten::cos")
+    assert {call["outcome"] for call in calls} == {"returned"}

@@ -20,6 +20,7 @@ from dialects.torch.testing.trace_testing import (
     trace_command,
     untraced,
 )
+from python.module_testing import PACKAGE
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
@@ -279,6 +280,16 @@ def test_a_folder_that_cannot_be_made():
     assert len(ended.stderr.splitlines()) == 1, ended.stderr
 
 
+def test_static_thread_locals_overlap_nothing():
+    """The linker loses the place of one without a name (tracer/record/static_tls.h)."""
+    libraries = sorted(PACKAGE.glob("*.so"))
+    command = ["readelf", "--relocs", "--wide", *map(str, libraries)]
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    places = [line for line in found.splitlines() if "_TPOFF" in line or "_TLS_TPREL" in line]
+    assert len(libraries) > 2 and len(places) > 5
+    assert [line for line in places if "torchtrace" not in line] == []
+
+
 def test_a_million_calls_in_flat_memory():
     run = trace("many.py", levels="1", options=["--formats", "none", "-q"]).check()
     assert int(run.stdout) < 8 << 10  # KiB
@@ -330,8 +341,40 @@ def test_kernels_that_call_operators_in_parallel_regions():
     assert traced.of("aten::convolution")
 
 
-def test_a_thread_with_a_small_stack():
-    traced = trace("c_threads.py", "small").check()
+OWN_OPENMP = b"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+static int count;
+int regions() { return count; }
+typedef void (*Parallel)(void (*)(void*), void*, unsigned, unsigned);
+void GOMP_parallel(void (*function)(void*), void* data, unsigned threads, unsigned flags) {
+  ++count;
+  ((Parallel)dlsym(RTLD_NEXT, "GOMP_parallel"))(function, data, threads, flags);
+}
+"""
+REGIONS = """
+import ctypes, os, torch
+torch.set_num_threads(2)
+own = ctypes.CDLL(os.environ["OWN_OPENMP"])
+x = torch.zeros(1_000_000)
+regions = own.regions()
+x.add_(1)
+print(own.regions() - regions, x.min().item(), x.max().item())
+"""
+
+
+def test_kernels_keep_the_openmp_that_the_program_gives_them(tmp_path):
+    """As with LD_PRELOAD=libiomp5.so."""
+    library = tmp_path / "own.so"
+    command = ["gcc", "-shared", "-fPIC", "-x", "c", "-", "-o", str(library), "-ldl"]
+    subprocess.run(command, input=OWN_OPENMP, check=True)
+    env = {"LD_PRELOAD": str(library), "OWN_OPENMP": str(library)}
+    assert trace(REGIONS, env=env).check().stdout == "1 1.0 1.0\n"
+
+
+@pytest.mark.parametrize("which", ["small", "libpython"])
+def test_a_thread_that_does_not_arm_itself(which):
+    traced = trace("c_threads.py", which).check()
     assert traced.stdout == ZEROS
     assert any(ON_THREADS in text for text in traced.run["not_seen"])
 
