@@ -67,26 +67,19 @@ inline PyTypeObject* MethodWrapperType() {
 #endif
 }
 
-// Calls `visit` with the type and all its subclasses.
-template <typename Visit>
-void ForEachSubclass(PyTypeObject* type, Visit&& visit) {
-  visit(type);
-  // type's own method, as a metaclass may define another.
-  PyObject* const method = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyType_Type), "__subclasses__");
-  PyObject* const types = method == nullptr ? nullptr : PyObject_CallOneArg(method, reinterpret_cast<PyObject*>(type));
-  PyErr_Clear();
-  for (Py_ssize_t i = 0; types != nullptr && i < PyList_GET_SIZE(types); ++i) {
-    ForEachSubclass(reinterpret_cast<PyTypeObject*>(PyList_GET_ITEM(types, i)), visit);
-  }
-  Py_XDECREF(types);
-  Py_XDECREF(method);
+// No two types have the same version, and a changed type gets a new one, but not for each change. 0: it has none now.
+inline unsigned int TypeVersion(const PyTypeObject* type) {
+#if PY_VERSION_HEX < 0x030D0000
+  if ((type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) == 0) return 0;
+#endif
+  return static_cast<unsigned int>(type->tp_version_tag);
 }
 
 // The specialising interpreter enters two kinds of Python functions directly, whatever their `vectorcall`: constructors
-// of simple Python classes, since 3.12, if the class's `tp_alloc` is the usual one, and getters of properties, since
+// of simple Python classes, since 3.13, if the class's `tp_alloc` is the usual one, and getters of properties, since
 // 3.14, if the instance's class has the usual `tp_getattro`. IsMadeUnasked and IsReadUnasked: whether it is.
 // AllocateAsUsual and GetAsUsual do the same as the usual ones, but are other functions.
-inline constexpr bool kMakesUnasked = PY_VERSION_HEX >= 0x030C0000;
+inline constexpr bool kMakesUnasked = PY_VERSION_HEX >= 0x030D0000;
 inline constexpr bool kReadsUnasked = PY_VERSION_HEX >= 0x030E0000;
 inline bool IsMadeUnasked(const PyTypeObject* type) {
   return kMakesUnasked && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && type->tp_alloc == PyType_GenericAlloc;

@@ -27,8 +27,8 @@ uint64_t CallKey::NewFunctionNumber() {
 }
 
 ThreadRecorder::Again ThreadRecorder::EnterAgain(const CallKey& key, const RecordFacts* facts) {
-  if (waiting_scopes_ != 0) [[unlikely]]
-    BeginScopes(waiting_scopes_);
+  if (!scopes_.empty()) [[unlikely]]
+    SettleScopes();
   if (SessionState::epoch() != epoch_) [[unlikely]]
     return Again::kUnknown;
   const std::string_view bytes = key.bytes();
@@ -129,9 +129,10 @@ void ThreadRecorder::Remember(const CallKey& key, const ConfigEntry& entry) {
   auto* known = keys_.Find(hash, bytes);
   if (known == nullptr) {
     if (HoldsTooMuch()) {
+      // Keys are only a short cut: they make room if they hold the most.
+      if (2 * keys_.memory() < counted_bytes_) return;
       keys_.Clear();
       CountTables();
-      if (HoldsTooMuch()) return;
     }
     known = keys_.Insert(hash, bytes);
     CountTables();

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -75,6 +76,40 @@ class ThreadCount {
   std::atomic<uint64_t> value_{0};
 };
 
+// Scopes of a thread that other threads have closed. It may outlive the thread.
+class ClosedElsewhere {
+ public:
+  ~ClosedElsewhere() {
+    ForEach([](uint64_t) {});
+  }
+  // By any thread; takes no lock, which a fork could leave taken. False: out of memory.
+  bool Add(uint64_t key) {
+    auto* const added = new (std::nothrow) Closed{key, last_.load(std::memory_order_relaxed)};
+    if (added == nullptr) return false;
+    while (!last_.compare_exchange_weak(added->before, added, std::memory_order_release, std::memory_order_relaxed)) {
+    }
+    return true;
+  }
+  // Takes them all out.
+  template <typename Visit>
+  void ForEach(Visit&& visit) {
+    if (last_.load(std::memory_order_relaxed) == nullptr) [[likely]]
+      return;
+    for (Closed* closed = last_.exchange(nullptr, std::memory_order_acquire); closed != nullptr;) {
+      const std::unique_ptr<const Closed> taken(closed);
+      visit(taken->key);
+      closed = taken->before;
+    }
+  }
+
+ private:
+  struct Closed {
+    uint64_t key;
+    Closed* before;
+  };
+  std::atomic<Closed*> last_{nullptr};
+};
+
 class TORCHTRACE_EXPORT ThreadRecorder {
  public:
   // Records that a call was entered. `config` is its identity followed by its facets (serialize/model/config.h); the
@@ -106,6 +141,12 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   void OpenScope(uint64_t key, std::string_view config, uint32_t identity_bytes, const CallExtras& extras);
   // `raised`: an exception of unknown type closed it.
   void CloseScope(uint64_t key, bool raised);
+  // Where other threads close this thread's scopes, which end with its next call.
+  const std::shared_ptr<ClosedElsewhere>& closed_elsewhere() {
+    if (closed_elsewhere_ == nullptr) closed_elsewhere_ = std::make_shared<ClosedElsewhere>();
+    return closed_elsewhere_;
+  }
+  bool IsOwn(const ClosedElsewhere* closed) const { return closed_elsewhere_.get() == closed; }
 
   // Records the thread's name again if it has changed.
   void TellName();
@@ -161,6 +202,9 @@ class TORCHTRACE_EXPORT ThreadRecorder {
     const size_t begun = scopes_.size() - waiting_scopes_;
     return begun != 0 && scopes_[begun - 1].depth == open_calls_ ? &scopes_[begun - 1] : nullptr;
   }
+  // Before a call is entered, when there are scopes: ends those that other threads have closed, begins those that wait.
+  void SettleScopes();
+  void CloseScopesClosedElsewhere();
   // Begins the first `count` of the waiting scopes.
   void BeginScopes(size_t count);
   void EndInnermostScope();
@@ -212,8 +256,9 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   CallWriter writer_;
   ThreadCount calls_;
   uint64_t open_calls_ = 0;
-  uint64_t before_calls_ = 0;  // those of EnterOpenCall, the outermost of open_calls_
-  std::vector<Scope> scopes_;  // the open ones; those that haven't begun come last
+  uint64_t before_calls_ = 0;                          // those of EnterOpenCall, the outermost of open_calls_
+  std::vector<Scope> scopes_;                          // the open ones; those that haven't begun come last
+  std::shared_ptr<ClosedElsewhere> closed_elsewhere_;  // null: the thread has opened no scope
 
   Recorder* const recorder_;
   InternTable<ConfigState> configs_;
@@ -235,8 +280,8 @@ class TORCHTRACE_EXPORT ThreadRecorder {
 
 inline bool ThreadRecorder::Enter(std::string_view config, uint32_t identity_bytes, const CallExtras& extras,
                                   const CallKey* key) {
-  if (waiting_scopes_ != 0) [[unlikely]]
-    BeginScopes(waiting_scopes_);
+  if (!scopes_.empty()) [[unlikely]]
+    SettleScopes();
   return EnterAt(0, config, identity_bytes, extras, key);
 }
 
@@ -291,6 +336,7 @@ inline void ThreadRecorder::LeaveInnermost(const CallResult& result) {
 
 template <typename End>
 void ThreadRecorder::EndAmongScopes(End end) {
+  CloseScopesClosedElsewhere();
   while (InnermostScope() != nullptr) EndInnermostScope();
   end();
   EndClosedScopes();

@@ -45,6 +45,16 @@ void ThreadRecorder::CloseScope(uint64_t key, bool raised) {
   EndClosedScopes();
 }
 
+void ThreadRecorder::SettleScopes() {
+  CloseScopesClosedElsewhere();
+  if (waiting_scopes_ != 0) BeginScopes(waiting_scopes_);
+}
+
+void ThreadRecorder::CloseScopesClosedElsewhere() {
+  if (closed_elsewhere_ == nullptr) return;
+  closed_elsewhere_->ForEach([this](uint64_t key) { CloseScope(key, /*raised=*/false); });
+}
+
 void ThreadRecorder::BeginScopes(size_t count) {
   recorder_->OrStop([&] {
     // Entering a call may begin another session, which forgets all scopes.

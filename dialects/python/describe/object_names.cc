@@ -221,12 +221,13 @@ const TypeFacts& FactsOf(PyTypeObject* type) {
   constexpr size_t kMaxTypes = 1000;
   const auto found = types->find(type);
   if (found != types->end() && found->second.state.IsOf(type)) return found->second.facts;
+  if (TypeVersion(type) == 0) return *uncached = LookUp(type);
   if (types->size() >= kMaxTypes) {
     for (auto& [_, known] : *types) known.state.Forget();
     types->clear();
   }
   Known& known = (*types)[type];
-  if (!known.state.Take(type)) return *uncached = LookUp(type);
+  known.state.Take(type);
   return known.facts = LookUp(type);
 }
 

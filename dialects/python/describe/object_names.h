@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "tracer/cpython/objects.h"
 
@@ -57,12 +58,12 @@ std::string TypeName(PyTypeObject* type);
 class TypeState {
  public:
   // False also for a type whose changes can't be noticed.
-  bool IsOf(PyTypeObject* type) const { return version_ != 0 && version_ == Version(type) && name_ == Name(type); }
+  bool IsOf(PyTypeObject* type) const { return version_ != 0 && version_ == TypeVersion(type) && name_ == Name(type); }
   // Takes the type as it is now. False: its changes can't be noticed.
   bool Take(PyTypeObject* type) {
-    Py_XDECREF(name_);
-    name_ = Py_XNewRef(Name(type));
-    version_ = Version(type);
+    version_ = TypeVersion(type);
+    PyObject* const before = std::exchange(name_, version_ == 0 ? nullptr : Py_XNewRef(Name(type)));
+    Py_XDECREF(before);
     return version_ != 0;
   }
   void Forget() {
@@ -71,9 +72,6 @@ class TypeState {
   }
 
  private:
-  static unsigned int Version(const PyTypeObject* type) {
-    return (type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) != 0 ? static_cast<unsigned int>(type->tp_version_tag) : 0;
-  }
   // The object that a program can replace without a new version. We own a reference, so that no other one takes its
   // place in memory.
   static PyObject* Name(PyTypeObject* type) {

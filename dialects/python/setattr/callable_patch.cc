@@ -47,8 +47,8 @@ bool IsToldByItsClass(const CallableEntry& entry, PyObject* const* arguments, Py
   return own != nullptr && own->installation == g_layers[kLayer].installation;
 }
 
-// Make the specialising interpreter call what is patched, for ever: these are subclasses, which may be gone by the time
-// when patches are undone, and don't inherit the pointers. Those that are made later are hidden at their first call.
+// Make the specialising interpreter call what is patched, for ever: subclasses may be gone by the time when patches are
+// undone. They don't inherit the pointers: those that are made later are hidden at their first call.
 void HideMaking(PyTypeObject* type, PyObject* constructor) {
   static PyObject* const name = PyUnicode_InternFromString("__init__");
   if (!IsMadeUnasked(type) || _PyType_Lookup(type, name) != constructor) return;
@@ -160,6 +160,19 @@ CallableEntry* TakeEntry(int layer, PyObject* callable, const TracedApi* api, ve
 
 }  // namespace
 
+void ForEachSubclass(PyTypeObject* type, absl::FunctionRef<void(PyTypeObject*)> visit) {
+  visit(type);
+  // type's own method, as a metaclass may define another.
+  PyObject* const method = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyType_Type), "__subclasses__");
+  PyObject* const types = method == nullptr ? nullptr : PyObject_CallOneArg(method, reinterpret_cast<PyObject*>(type));
+  PyErr_Clear();
+  for (Py_ssize_t i = 0; types != nullptr && i < PyList_GET_SIZE(types); ++i) {
+    ForEachSubclass(reinterpret_cast<PyTypeObject*>(PyList_GET_ITEM(types, i)), visit);
+  }
+  Py_XDECREF(types);
+  Py_XDECREF(method);
+}
+
 void PatchAlso(vectorcallfunc vectorcall) { g_also = vectorcall; }
 
 bool PatchCallable(int layer, PyObject* callable, const TracedApi* api, PatchList* patches) {
@@ -223,7 +236,12 @@ bool PatchGetter(int layer, PyTypeObject* type, PyObject* function, const Traced
   if (!PatchCallable(layer, function, api, patches)) return false;
   if (!kReadsUnasked || !PyFunction_Check(function)) return true;
   g_entries[layer].Find(function)->reads = true;
-  if (type != nullptr) ForEachSubclass(type, HideReading);
+  if (type == nullptr) return true;
+  if (IsReadUnasked(type)) {
+    patches->Replace(&type->tp_getattro, static_cast<getattrofunc>(GetAsUsual));
+    PyType_Modified(type);
+  }
+  ForEachSubclass(type, HideReading);
   return true;
 }
 

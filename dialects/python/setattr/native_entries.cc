@@ -12,6 +12,7 @@
 #include "dialects/python/setattr/call_through.h"
 #include "dialects/python/setattr/frame_evaluation.h"
 #include "dialects/python/setattr/patches.h"
+#include "serialize/model/levels.h"
 #include "serialize/model/value.h"
 #include "tracer/cpython/objects.h"
 #include "tracer/python/import_watch.h"
@@ -122,8 +123,10 @@ bool NativeEntries::Patch(const Target& target, const TracedApi* api, const Trac
   const int layer = options_.level;
   switch (target.kind) {
     case Target::kCallable:
-      if (target.accessor == "__get__" ? !PatchGetter(layer, target.owner, target.object, api, &patches_)
-                                       : !PatchCallable(layer, target.object, api, &patches_)) {
+      // Level 1's only property in Python is read by C code.
+      if (target.accessor == "__get__" && layer == kSetattrLevel
+              ? !PatchGetter(layer, target.owner, target.object, api, &patches_)
+              : !PatchCallable(layer, target.object, api, &patches_)) {
         return false;
       }
       if (kCallsSkipVectorcall && !std::exchange(needs_frames_, true)) UseFrameEvaluation();

@@ -3,6 +3,7 @@
 #include <Python.h>
 
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 #include "tracer/cpython/objects.h"
@@ -91,9 +92,9 @@ template <typename Start>
 PyObject* StartWithBody(PyObject* args, Start start) {
   PyObject* const with_body = WithBody(args);
   if (with_body == nullptr) return nullptr;
-  t_starts_thread = true;
+  const bool outer = std::exchange(t_starts_thread, true);  // an audit hook may start a thread here
   PyObject* const result = start(with_body);
-  t_starts_thread = false;
+  t_starts_thread = outer;
   Py_DECREF(with_body);
   return result;
 }

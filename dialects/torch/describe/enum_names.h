@@ -17,7 +17,8 @@ void InitEnumNames();
 // another object, and a torch.distributed.ReduceOp holds a member. Empty for all other objects.
 std::string PybindValueName(PyObject* value, PyTypeObject* type);
 
-// Whether an object of TorchScript is a ReduceOp, as operators take it, and the same for that.
+// Whether an object of TorchScript (`object.isObject()`) is a ReduceOp, as operators take it; and the same for a
+// ReduceOp.
 bool IsReduceOp(const c10::IValue& object);
 std::string ReduceOpName(const c10::IValue& object);
 

@@ -112,7 +112,9 @@ class Library {
     void* const before = std::atomic_ref<void*>(*slot).load(std::memory_order_relaxed);
     if (before == function.replacement) return true;
     // Before the first call it leads to the library's own code, which has the dynamic linker find the function.
-    if (function.replaced != nullptr && !Has(before)) *function.replaced = before;
+    if (function.replaced != nullptr && !Has(before)) {
+      function.replaced->store(before, std::memory_order_relaxed);
+    }
     return StoreInTable(slot, function.replacement, constant_begin_ <= place && place < constant_end_);
   }
 

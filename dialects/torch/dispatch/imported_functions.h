@@ -3,6 +3,7 @@
 #ifndef TORCHTRACE_DIALECTS_TORCH_DISPATCH_IMPORTED_FUNCTIONS_H_
 #define TORCHTRACE_DIALECTS_TORCH_DISPATCH_IMPORTED_FUNCTIONS_H_
 
+#include <atomic>
 #include <span>
 
 namespace torchtrace::torch_dialect {
@@ -13,7 +14,7 @@ struct ReplacedFunction {
   // An address in the only library whose import is replaced; null: in all libraries.
   const void* importer = nullptr;
   // For an importer: set to the function that it has been calling, unless it has called none yet.
-  void** replaced = nullptr;
+  std::atomic<void*>* replaced = nullptr;
 };
 
 // Replaces them for ever in all libraries that are loaded now; other threads may call them meanwhile. Call it again for

@@ -94,10 +94,14 @@ void EndInclude(IncludeDispatchKeyGuard* guard) {
 }
 
 // How PyTorch's kernels, compiled by GCC, run a function on all threads of a parallel region, of which the caller is
-// one.
+// one. Only for PyTorch's own library: others may use another OpenMP.
 constexpr char kParallel[] = "GOMP_parallel";
 using ParallelFunction = void (*)(void*);
-void (*g_parallel)(ParallelFunction, void*, unsigned threads, unsigned flags) = nullptr;
+std::atomic<void*> g_parallel = nullptr;
+void CallParallel(ParallelFunction function, void* data, unsigned threads, unsigned flags) {
+  using Parallel = void (*)(ParallelFunction, void*, unsigned, unsigned);
+  reinterpret_cast<Parallel>(g_parallel.load(std::memory_order_relaxed))(function, data, threads, flags);
+}
 
 struct Region {
   ParallelFunction function;
@@ -114,9 +118,9 @@ void RunInside(void* memory) {
 }
 
 void Parallel(ParallelFunction function, void* data, unsigned threads, unsigned flags) {
-  if ((OwnKeySet()->excluded_ & kKeyBit) == 0) return g_parallel(function, data, threads, flags);
+  if ((OwnKeySet()->excluded_ & kKeyBit) == 0) return CallParallel(function, data, threads, flags);
   Region region = {function, data};
-  g_parallel(RunInside, &region, threads, flags);
+  CallParallel(RunInside, &region, threads, flags);
 }
 
 template <typename Function>
@@ -128,11 +132,12 @@ bool Find(const char* name, Function* function) {
 // A process may have several OpenMPs. Finds the one that the dynamic linker gives to the library that has `code`.
 // False: none has this function.
 bool FindParallel(const void* code) {
-  if (Find(kParallel, &g_parallel)) return true;
+  if (g_parallel == nullptr) g_parallel = dlsym(RTLD_DEFAULT, kParallel);
+  if (g_parallel != nullptr) return true;
   Dl_info info;
   void* const library = dladdr(code, &info) == 0 ? nullptr : dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
   if (library == nullptr) return false;
-  g_parallel = reinterpret_cast<decltype(g_parallel)>(dlsym(library, kParallel));
+  g_parallel = dlsym(library, kParallel);
   dlclose(library);
   return g_parallel != nullptr;
 }
@@ -154,10 +159,9 @@ bool FollowGuards() {
   const uint64_t loaded = LibrariesLoaded();
   if (followed == loaded) return true;
   const void* const kernels = reinterpret_cast<const void*>(&at::get_num_threads);
-  const ReplacedFunction functions[] = {
-      {kForceSet, reinterpret_cast<void*>(ForceSet)},
-      {kEndInclude, reinterpret_cast<void*>(EndInclude)},
-      {kParallel, reinterpret_cast<void*>(Parallel), kernels, reinterpret_cast<void**>(&g_parallel)}};
+  const ReplacedFunction functions[] = {{kForceSet, reinterpret_cast<void*>(ForceSet)},
+                                        {kEndInclude, reinterpret_cast<void*>(EndInclude)},
+                                        {kParallel, reinterpret_cast<void*>(Parallel), kernels, &g_parallel}};
   const size_t count = std::size(functions) - (FindParallel(kernels) ? 0 : 1);
   if (!Find(kForceSet, &g_force_set) || !Find(kEndInclude, &g_end_include)) return false;
   if (!ReplaceImported(std::span(functions).first(count))) return false;

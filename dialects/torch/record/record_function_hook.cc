@@ -5,13 +5,12 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <new>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -49,40 +48,6 @@ const c10::FunctionSchema* SchemaOf(const at::RecordFunction& function) {
 
 }  // namespace
 
-// Scopes of a thread that other threads have closed.
-class ClosedElsewhere {
- public:
-  ~ClosedElsewhere() {
-    ForEach([](uint64_t) {});
-  }
-  // By any thread; takes no lock, which a fork could leave taken. False: out of memory.
-  bool Add(uint64_t key) {
-    auto* const added = new (std::nothrow) Closed{key, last_.load(std::memory_order_relaxed)};
-    if (added == nullptr) return false;
-    while (!last_.compare_exchange_weak(added->before, added, std::memory_order_release, std::memory_order_relaxed)) {
-    }
-    return true;
-  }
-  // Takes them all out.
-  template <typename Visit>
-  void ForEach(Visit&& visit) {
-    if (last_.load(std::memory_order_relaxed) == nullptr) [[likely]]
-      return;
-    for (Closed* closed = last_.exchange(nullptr, std::memory_order_acquire); closed != nullptr;) {
-      const std::unique_ptr<const Closed> taken(closed);
-      visit(taken->key);
-      closed = taken->before;
-    }
-  }
-
- private:
-  struct Closed {
-    uint64_t key;
-    Closed* before;
-  };
-  std::atomic<Closed*> last_{nullptr};
-};
-
 struct RecordThread {
   // The C++ ABI's record of a thread's exceptions, which stays where it is: std::uncaught_exceptions reads it by two
   // calls.
@@ -94,7 +59,6 @@ struct RecordThread {
   OperatorPlans plans{kRecordLevel};
   const ExceptionGlobals& exceptions = *reinterpret_cast<const ExceptionGlobals*>(abi::__cxa_get_globals());
   std::vector<void*> spare;  // memory of calls that have ended, for the next ones
-  const std::shared_ptr<ClosedElsewhere> closed_elsewhere = std::make_shared<ClosedElsewhere>();
 
   // The thread's stack; empty if it isn't known.
   uintptr_t stack_begin = 0;
@@ -181,11 +145,10 @@ bool IsScope(const at::RecordFunction& function) {
 
 // A recorded call that is open. PyTorch deletes it, on any thread.
 struct OpenRecord final : at::ObserverContext {
-  explicit OpenRecord(bool scope) {
-    if (scope) closed_elsewhere = t_record->closed_elsewhere;
-  }
+  explicit OpenRecord(std::shared_ptr<ClosedElsewhere> closed_elsewhere)
+      : closed_elsewhere(std::move(closed_elsewhere)) {}
 
-  std::shared_ptr<ClosedElsewhere> closed_elsewhere;  // of the thread that opened it, if it is a scope
+  const std::shared_ptr<ClosedElsewhere> closed_elsewhere;  // of the thread that opened it; null: it is no scope
   const unsigned int exceptions = t_record->exceptions.uncaught;
 
   static void* operator new(size_t bytes) {
@@ -205,9 +168,8 @@ uint64_t KeyOf(const at::RecordFunction& function) { return reinterpret_cast<uin
 std::unique_ptr<at::ObserverContext> Begin(const at::RecordFunction& function) {
   ThreadState& thread = t_thread;
   if (!thread.Recording() || RecordThread::OfThisThread() == nullptr) return nullptr;
-  t_record->closed_elsewhere->ForEach([&](uint64_t key) { thread.CloseScope(key, /*raised=*/false); });
   const bool scope = IsScope(function);
-  auto open = std::make_unique<OpenRecord>(scope);
+  auto open = std::make_unique<OpenRecord>(scope ? thread.recorder->closed_elsewhere() : nullptr);
   const RecordFacts facts = {.scope = static_cast<uint64_t>(function.scope()),
                              .thread = function.threadId(),
                              .sequence = function.seqNr(),
@@ -227,7 +189,7 @@ void End(const at::RecordFunction& function, at::ObserverContext* context) {
   const auto* const open = static_cast<const OpenRecord*>(context);
   if (open == nullptr) return;
   ClosedElsewhere* const scope = open->closed_elsewhere.get();
-  if (scope != nullptr && (t_record == nullptr || t_record->closed_elsewhere.get() != scope)) {
+  if (scope != nullptr && (t_thread.recorder == nullptr || !t_thread.recorder->IsOwn(scope))) {
     if (!scope->Add(KeyOf(function))) Recorder::Get()->Stop(kNoMemory);
     return;
   }

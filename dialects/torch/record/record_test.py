@@ -397,9 +397,11 @@ torch.cos(x)
 """
 
 
-def test_a_script_that_ends_on_another_thread():
-    calls = lines(trace(WAITING, levels="4").check())
+@pytest.mark.parametrize(("levels", "prefix"), [("4", "aten::"), ("1,4", "torch.")])
+def test_a_script_that_ends_on_another_thread(levels, prefix):
+    calls = lines(trace(WAITING, levels=levels).check())
     outer, waits = one(calls, "outer"), one(calls, "waits")
-    assert waits["parent"] == one(calls, "aten::sin")["parent"] == outer["call"]
-    assert "parent" not in one(calls, "aten::cos")
+    assert one(calls, "aten::add.Scalar")["thread"] != waits["thread"] == outer["thread"]
+    assert waits["parent"] == one(calls, prefix + "sin")["parent"] == outer["call"]
+    assert "parent" not in one(calls, prefix + "cos")
     assert {call["outcome"] for call in calls} == {"returned"}
