@@ -521,6 +521,7 @@ void Recorder::AfterForkInChild() {
   if (own != nullptr) {
     own->writer_ = CallWriter();
     own->frame_number_ = 0;
+    own->ForgetWaitingScopes();
     own->os_id_ = static_cast<uint64_t>(syscall(SYS_gettid));
     recorder->intern_bytes_ = own->counted_bytes_;
     recorder->thread_count_ = 1;

@@ -205,6 +205,8 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   // Before a call is entered, when there are scopes: ends those that other threads have closed, begins those that wait.
   void SettleScopes();
   void CloseScopesClosedElsewhere();
+  // In a forked process: they are the parent's.
+  void ForgetWaitingScopes();
   // Begins the first `count` of the waiting scopes.
   void BeginScopes(size_t count);
   void EndInnermostScope();

@@ -21,6 +21,7 @@ void ThreadRecorder::OpenScope(uint64_t key, std::string_view config, uint32_t i
                                const CallExtras& extras) {
   const uint64_t now = ClockNow();
   if (!IsUpToDate()) return;
+  CloseScopesClosedElsewhere();
   recorder_->OrStop([&] {
     scopes_.push_back({key, std::string(config), identity_bytes, *extras.facts, std::string(extras.notes), now});
     ++waiting_scopes_;
@@ -53,6 +54,10 @@ void ThreadRecorder::SettleScopes() {
 void ThreadRecorder::CloseScopesClosedElsewhere() {
   if (closed_elsewhere_ == nullptr) return;
   closed_elsewhere_->ForEach([this](uint64_t key) { CloseScope(key, /*raised=*/false); });
+}
+
+void ThreadRecorder::ForgetWaitingScopes() {
+  scopes_.erase(scopes_.end() - static_cast<ptrdiff_t>(std::exchange(waiting_scopes_, 0)), scopes_.end());
 }
 
 void ThreadRecorder::BeginScopes(size_t count) {

@@ -376,6 +376,33 @@ def test_holistic_trace_analysis_reads_the_chrome_trace(tmp_path):
     assert operators.sum() == len(run.level(4))
 
 
+FORKING = """
+import os
+import torch
+from torch.profiler import record_function
+
+def child(call):
+    if os.fork() == 0:
+        call(x)
+        os._exit(0)
+    os.wait()
+
+x = torch.ones(2)
+with record_function("step"):
+    child(torch.relu)
+    torch.sin(x)
+    child(torch.tanh)
+"""
+
+
+def test_a_scope_is_of_the_process_that_opened_it():
+    calls = lines(trace(FORKING, levels="4").check())
+    step = one(calls, "step")
+    assert one(calls, "aten::sin")["parent"] == step["call"]
+    for api in ("aten::relu", "aten::tanh"):
+        assert "parent" not in one(calls, api) and one(calls, api)["process"] != step["process"]
+
+
 # The interpreter waits on one thread and goes on on another.
 WAITING = """
 import torch
@@ -388,10 +415,13 @@ def slow(x):
     return x
 def waits(x):
     return torch.jit._wait(torch.jit._fork(slow, x)) + 1
+def idle(x):
+    return x
 ''')
 x = torch.rand(300, 300)
 with record_function("outer"):
     scripted.waits(x)
+    scripted.idle(x)
     torch.sin(x)
 torch.cos(x)
 """
@@ -402,6 +432,7 @@ def test_a_script_that_ends_on_another_thread(levels, prefix):
     calls = lines(trace(WAITING, levels=levels).check())
     outer, waits = one(calls, "outer"), one(calls, "waits")
     assert one(calls, "aten::add.Scalar")["thread"] != waits["thread"] == outer["thread"]
-    assert waits["parent"] == one(calls, prefix + "sin")["parent"] == outer["call"]
+    after = one(calls, "idle"), one(calls, prefix + "sin")
+    assert {call["parent"] for call in (waits, *after)} == {outer["call"]}
     assert "parent" not in one(calls, prefix + "cos")
     assert {call["outcome"] for call in calls} == {"returned"}
