@@ -405,6 +405,7 @@ def test_a_scope_is_of_the_process_that_opened_it():
 
 # The interpreter waits on one thread and goes on on another.
 WAITING = """
+import time
 import torch
 from torch.profiler import record_function
 
@@ -421,6 +422,7 @@ def idle(x):
 x = torch.rand(300, 300)
 with record_function("outer"):
     scripted.waits(x)
+    time.sleep(1)  # the other thread closes it after it has passed the result on
     scripted.idle(x)
     torch.sin(x)
 torch.cos(x)
