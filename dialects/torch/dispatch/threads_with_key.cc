@@ -110,11 +110,8 @@ struct Region {
 
 void RunInside(void* memory) {
   const auto* const region = static_cast<const Region*>(memory);
-  PODLocalDispatchKeySet* const set = OwnKeySet();
-  const bool was_off = (set->excluded_ & kKeyBit) != 0;
-  set->excluded_ |= kKeyBit;
+  const KeyTurnedOff off;
   region->function(region->data);
-  if (!was_off) set->excluded_ &= ~kKeyBit;
 }
 
 void Parallel(ParallelFunction function, void* data, unsigned threads, unsigned flags) {

@@ -27,6 +27,20 @@ inline c10::impl::PODLocalDispatchKeySet* OwnKeySet() {
   return t_own_key_set;
 }
 
+// Turns the key off on this thread. Does what PyTorch's ExcludeDispatchKeyGuard does, in a few instructions.
+class KeyTurnedOff {
+ public:
+  KeyTurnedOff() : set_(OwnKeySet()), was_off_((set_->excluded_ & kKeyBit) != 0) { set_->excluded_ |= kKeyBit; }
+  ~KeyTurnedOff() {
+    if (!was_off_) set_->excluded_ &= ~kKeyBit;
+  }
+  KeyTurnedOff(const KeyTurnedOff&) = delete;
+
+ private:
+  c10::impl::PODLocalDispatchKeySet* const set_;
+  const bool was_off_;
+};
+
 // From now on a thread gets the key when it calls PutKeyRight, or when such a guard begins or ends on it. False: the
 // ends of guards go unnoticed.
 bool TurnKeyOn();

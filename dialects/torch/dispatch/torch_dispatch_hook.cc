@@ -142,23 +142,19 @@ auto RecordEnd(bool recorded, Call&& call, DescribeOwn&& describe_results = null
 // For a key above Python's: how many recorded operators this thread is inside, with the key turned off.
 constinit thread_local int t_inside = 0;
 
-// What an operator of PyTorch calls inside is not recorded, as a dispatch mode doesn't see it. Does what PyTorch's
-// ExcludeDispatchKeyGuard does, in a few instructions.
+// What an operator of PyTorch calls inside is not recorded, as a dispatch mode doesn't see it.
 class Inside {
  public:
-  Inside() : set_(OwnKeySet()), was_off_((set_->excluded_ & kKeyBit) != 0) {
-    set_->excluded_ |= kKeyBit;
+  Inside() {
     if constexpr (kAbovePython) ++t_inside;
   }
   ~Inside() {
-    if (!was_off_) set_->excluded_ &= ~kKeyBit;
     if constexpr (kAbovePython) --t_inside;
   }
   Inside(const Inside&) = delete;
 
  private:
-  c10::impl::PODLocalDispatchKeySet* const set_;
-  const bool was_off_;
+  const KeyTurnedOff off_;
 };
 
 // While a mode or a subclass handles a call, PyTorch turns off the keys above Python's for what it calls. This turns
