@@ -241,44 +241,65 @@ TEST(RecorderTest, ScopesThatAreOpenedAndClosedInCallsNest) {
     const std::string described = Described(api);
     EXPECT_TRUE(thread.Enter(described, static_cast<uint32_t>(described.size() - 1)));
   };
-  const auto open = [&](uint64_t key, const std::string& api) {
+  const auto open = [](const std::string& api) {
     const std::string described = Described(api);
     const RecordFacts facts = {.scope = kUserScope};
-    thread.OpenScope(key, described, static_cast<uint32_t>(described.size() - 1), {.facts = &facts});
+    return Recorder::Get()->ThisThread()->OpenScope(described, static_cast<uint32_t>(described.size() - 1),
+                                                    {.facts = &facts});
   };
-  const auto close = [&](uint64_t key) { thread.CloseScope(key, /*raised=*/false); };
+  const auto close = [&](const std::shared_ptr<Scope>& scope) {
+    ThreadRecorder::CloseScope(&thread, scope.get(), /*raised=*/false);
+  };
   // Opened by a call that returns before the scope's calls: `with record_function("step"):`.
-  enter("__enter__"), open(1, "step"), thread.Leave();
-  enter("work"), thread.Leave();
-  enter("__exit__"), close(1), enter("inner"), thread.Leave(), thread.Leave();
+  enter("__enter__");
+  const auto step = open("step");
+  thread.Leave(), enter("work"), thread.Leave();
+  enter("__exit__"), close(step), enter("inner"), thread.Leave(), thread.Leave();
   enter("after"), thread.Leave();
   // An empty scope; two scopes, the outer one closed first; one that is filtered out.
-  open(2, "empty"), close(2);
-  open(3, "first"), open(4, "second"), enter("both"), thread.Leave(), close(3), enter("one"), thread.Leave(), close(4);
-  // Opened in a scope that is closed before any call: a function around __enter__, whose key is free again.
-  open(10, "around"), open(11, "step"), close(10), enter("work"), open(10, "around"), enter("more"), close(10);
-  thread.Leave(), thread.Leave(), open(10, "around"), close(11), close(10);
-  // A scope whose key is free again while a call in it is open.
-  open(12, "kept"), enter("long"), close(12), open(12, "again"), enter("in"), thread.Leave(), close(12);
-  enter("out"), thread.Leave(), thread.Leave();
-  open(5, "hidden"), enter("shown"), thread.Leave(), close(5);
+  close(open("empty"));
+  const auto first = open("first"), second = open("second");
+  enter("both"), thread.Leave(), close(first), enter("one"), thread.Leave(), close(second);
+  // Opened in a scope that is closed before any call: a function around __enter__.
+  const auto around = open("around"), inside = open("step");
+  close(around), enter("work");
+  const auto again = open("around");
+  enter("more"), close(again), thread.Leave(), thread.Leave();
+  const auto last = open("around");
+  close(inside), close(last);
+  // Closed while a call in it is open.
+  const auto kept = open("kept");
+  enter("long"), close(kept);
+  const auto in_it = open("again");
+  enter("in"), thread.Leave(), close(in_it), enter("out"), thread.Leave(), thread.Leave();
+  const auto hidden = open("hidden");
+  enter("shown"), thread.Leave(), close(hidden);
   // A generator's scope ends with the call in which it began.
-  enter("next"), open(6, "generator"), enter("work"), thread.Leave(), thread.Raise("StopIteration");
-  close(6), close(7);
+  enter("next");
+  const auto generator = open("generator");
+  enter("work"), thread.Leave(), thread.Raise("StopIteration"), close(generator);
+  // Closed on another thread: before it begins, and while a call in it is open.
+  const auto elsewhere = [](const std::shared_ptr<Scope>& scope) {
+    std::thread([&] { ThreadRecorder::CloseScope(Recorder::Get()->ThisThread(), scope.get(), false); }).join();
+  };
+  const auto waits = open("waits"), suspended = open("suspended");
+  elsewhere(suspended), elsewhere(waits), enter("then"), thread.Leave();
+  const auto goes_on = open("goes on");
+  enter("part"), elsewhere(goes_on), thread.Leave(), enter("next"), thread.Leave();
   // A scope as a thread's first action; a scope left open is not in the next session.
   std::thread([&] {
-    ThreadRecorder& other = *Recorder::Get()->ThisThread();
-    const std::string described = Described("of a thread");
-    const RecordFacts facts = {.scope = kUserScope};
-    other.OpenScope(1, described, static_cast<uint32_t>(described.size() - 1), {.facts = &facts});
-    other.CloseScope(1, /*raised=*/false);
+    const auto scope = open("of a thread");
+    ThreadRecorder::CloseScope(Recorder::Get()->ThisThread(), scope.get(), /*raised=*/false);
   }).join();
-  open(8, "not closed"), enter("last"), thread.Leave();
+  const auto left = open("not closed");
+  enter("last"), thread.Leave();
   EndSession();
   const std::string next = NewFolder();
   ASSERT_TRUE(Start(next).ok());
-  close(8), open(9, "waits"), EndSession();
-  close(9);
+  close(left);
+  const auto waiting = open("waits");
+  EndSession();
+  close(waiting);
   ASSERT_TRUE(Start(NewFolder()).ok());
   Call(Described("f"));
   EndSession();
@@ -287,7 +308,8 @@ TEST(RecorderTest, ScopesThatAreOpenedAndClosedInCallsNest) {
             "__enter__()step*(work()__exit__(inner()))after()"
             "empty*()first*(second*(both()one()))"
             "around*()step*(work(around*(more())))around*()kept*(long(again*(in())out()))"
-            "shown()next(generator*(work()))of a thread*()not closed*(last()!");
+            "shown()next(generator*(work()))waits*(suspended*())then()goes on*(part())next()"
+            "of a thread*()not closed*(last()!");
 }
 
 TEST(RecorderTest, ProgramClosesAllDescriptorsAndOpensItsOwn) {

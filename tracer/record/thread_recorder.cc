@@ -41,12 +41,12 @@ ThreadRecorder::Again ThreadRecorder::EnterAgain(const CallKey& key, const Recor
 
 bool ThreadRecorder::IsUpToDate() { return SessionState::epoch() == epoch_ || CatchUp(); }
 
-void ThreadRecorder::RaiseInnermost(std::string_view exception) {
+void ThreadRecorder::RaiseInnermost(std::string_view exception, uint64_t time) {
   if (!OwnsInnermostCall()) return;
   const uint64_t bytes = CallWriter::kMaxRecordOverhead + exception.size();
   const bool fits = writer_.Fits(bytes) || NextFrame(bytes);
   --open_calls_;
-  if (fits) writer_.Raise(ClockNow(), exception);
+  if (fits) writer_.Raise(time == 0 ? ClockNow() : time, exception);
 }
 
 void ThreadRecorder::BeginSession(uint64_t session, uint64_t number) {

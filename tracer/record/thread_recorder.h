@@ -6,7 +6,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <new>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -76,38 +75,19 @@ class ThreadCount {
   std::atomic<uint64_t> value_{0};
 };
 
-// Scopes of a thread that other threads have closed. It may outlive the thread.
-class ClosedElsewhere {
- public:
-  ~ClosedElsewhere() {
-    ForEach([](uint64_t) {});
-  }
-  // By any thread; takes no lock, which a fork could leave taken. False: out of memory.
-  bool Add(uint64_t key) {
-    auto* const added = new (std::nothrow) Closed{key, last_.load(std::memory_order_relaxed)};
-    if (added == nullptr) return false;
-    while (!last_.compare_exchange_weak(added->before, added, std::memory_order_release, std::memory_order_relaxed)) {
-    }
-    return true;
-  }
-  // Takes them all out.
-  template <typename Visit>
-  void ForEach(Visit&& visit) {
-    if (last_.load(std::memory_order_relaxed) == nullptr) [[likely]]
-      return;
-    for (Closed* closed = last_.exchange(nullptr, std::memory_order_acquire); closed != nullptr;) {
-      const std::unique_ptr<const Closed> taken(closed);
-      visit(taken->key);
-      closed = taken->before;
-    }
-  }
-
+// A scope that the program opens and closes by two calls. It may outlive its thread.
+class Scope {
  private:
-  struct Closed {
-    uint64_t key;
-    Closed* before;
-  };
-  std::atomic<Closed*> last_{nullptr};
+  friend class ThreadRecorder;
+  std::string config_;
+  uint32_t identity_bytes_ = 0;
+  RecordFacts facts_;
+  std::string notes_;
+  uint64_t opened_ = 0;  // times
+  uint64_t depth_ = 0;   // number of open calls, including it, once it has begun
+  // By any thread, `raised_` first.
+  std::atomic<bool> raised_{false};
+  std::atomic<uint64_t> closed_{0};
 };
 
 class TORCHTRACE_EXPORT ThreadRecorder {
@@ -133,20 +113,15 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   void Leave(const CallResult& result = {});
   void Raise(std::string_view exception);
 
-  // A scope that the program opens and closes by two calls (torch.profiler.record_function), which may be recorded
-  // themselves, as may their callers. To keep calls nested, the scope begins with the first call that is entered after
-  // it was opened, with the time of the opening. It ends when it is closed and all calls entered in it have ended, and
-  // at the latest with the call in which it began. If the scope around it is closed before it begins, it begins after
-  // that one. `key`: a number that no other open scope of the thread has.
-  void OpenScope(uint64_t key, std::string_view config, uint32_t identity_bytes, const CallExtras& extras);
-  // `raised`: an exception of unknown type closed it.
-  void CloseScope(uint64_t key, bool raised);
-  // Where other threads close this thread's scopes, which end with its next call.
-  const std::shared_ptr<ClosedElsewhere>& closed_elsewhere() {
-    if (closed_elsewhere_ == nullptr) closed_elsewhere_ = std::make_shared<ClosedElsewhere>();
-    return closed_elsewhere_;
-  }
-  bool IsOwn(const ClosedElsewhere* closed) const { return closed_elsewhere_.get() == closed; }
+  // Opens a scope (torch.profiler.record_function). The two calls that open and close it may be recorded themselves, as
+  // may their callers. To keep calls nested, the scope begins with the first call that is entered after it was opened,
+  // with the time of the opening. It ends when it is closed and all calls entered in it have ended, and at the latest
+  // with the call in which it began. If the scope around it is closed before it begins, it begins after that one.
+  // Null: it isn't recorded.
+  std::shared_ptr<Scope> OpenScope(std::string_view config, uint32_t identity_bytes, const CallExtras& extras);
+  // On the thread that opened it or, with `thread` null or that of the calling thread, on any other one: its record
+  // follows with the thread's next call. `raised`: an exception of unknown type closed it.
+  static void CloseScope(ThreadRecorder* thread, Scope* scope, bool raised);
 
   // Records the thread's name again if it has changed.
   void TellName();
@@ -162,18 +137,6 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   // The definition number of entries that the filter excludes; no frame ever defines them, so every Enter asks Prepare.
   static constexpr uint32_t kExcluded = UINT32_MAX;
   static constexpr uint64_t kNoEpoch = UINT64_MAX;
-
-  struct Scope {
-    uint64_t key = 0;
-    std::string config;
-    uint32_t identity_bytes = 0;
-    RecordFacts facts;
-    std::string notes;
-    uint64_t time = 0;
-    uint64_t depth = 0;  // number of open calls, including it, once it has begun
-    bool closed = false;
-    bool raised = false;
-  };
 
   // A configuration that the thread knows.
   struct ConfigState {
@@ -195,22 +158,23 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   // `time`: 0 means now.
   bool EnterAt(uint64_t time, std::string_view config, uint32_t identity_bytes, CallExtras extras, const CallKey* key);
   void WriteEnter(uint32_t definition, const RecordFacts* facts, std::string_view notes, uint64_t time);
-  void LeaveInnermost(const CallResult& result = {});
-  void RaiseInnermost(std::string_view exception);
+  // `time`: 0 means now.
+  void LeaveInnermost(const CallResult& result = {}, uint64_t time = 0);
+  void RaiseInnermost(std::string_view exception, uint64_t time = 0);
   // The scope that is the innermost open call; null: that is no scope.
   Scope* InnermostScope() {
     const size_t begun = scopes_.size() - waiting_scopes_;
-    return begun != 0 && scopes_[begun - 1].depth == open_calls_ ? &scopes_[begun - 1] : nullptr;
+    return begun != 0 && scopes_[begun - 1]->depth_ == open_calls_ ? scopes_[begun - 1].get() : nullptr;
   }
-  // Before a call is entered, when there are scopes: ends those that other threads have closed, begins those that wait.
+  // Before a call is entered, when there are scopes: ends those that are closed, begins those that wait.
   void SettleScopes();
-  void CloseScopesClosedElsewhere();
+  // Ends the scopes that are closed, as far as calls in them allow it.
+  void EndClosedScopes();
   // In a forked process: they are the parent's.
   void ForgetWaitingScopes();
   // Begins the first `count` of the waiting scopes.
   void BeginScopes(size_t count);
   void EndInnermostScope();
-  void EndClosedScopes();
   // Ends a hook's innermost call by `end()`: before it the scopes that began in it, after it the closed scopes that
   // waited for it.
   template <typename End>
@@ -258,9 +222,8 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   CallWriter writer_;
   ThreadCount calls_;
   uint64_t open_calls_ = 0;
-  uint64_t before_calls_ = 0;                          // those of EnterOpenCall, the outermost of open_calls_
-  std::vector<Scope> scopes_;                          // the open ones; those that haven't begun come last
-  std::shared_ptr<ClosedElsewhere> closed_elsewhere_;  // null: the thread has opened no scope
+  uint64_t before_calls_ = 0;                   // those of EnterOpenCall, the outermost of open_calls_
+  std::vector<std::shared_ptr<Scope>> scopes_;  // that haven't ended; those that haven't begun come last
 
   Recorder* const recorder_;
   InternTable<ConfigState> configs_;
@@ -326,19 +289,19 @@ inline void ThreadRecorder::Leave(const CallResult& result) {
   EndAmongScopes([&] { LeaveInnermost(result); });
 }
 
-inline void ThreadRecorder::LeaveInnermost(const CallResult& result) {
+inline void ThreadRecorder::LeaveInnermost(const CallResult& result, uint64_t time) {
   if (!OwnsInnermostCall()) return;
   const uint64_t result_bytes = result.known() ? result.bytes() + CallWriter::kMaxRecordOverhead : 0;
   const bool fits = writer_.FitsEvent(result_bytes) || NextFrame(CallWriter::kMaxEventBytes + result_bytes);
   --open_calls_;
   if (!fits) return;
   if (result_bytes != 0) writer_.Result(result);
-  writer_.Leave(ClockNow());
+  writer_.Leave(time == 0 ? ClockNow() : time);
 }
 
 template <typename End>
 void ThreadRecorder::EndAmongScopes(End end) {
-  CloseScopesClosedElsewhere();
+  EndClosedScopes();
   while (InnermostScope() != nullptr) EndInnermostScope();
   end();
   EndClosedScopes();

@@ -2,8 +2,7 @@
 // before the thread's first record.
 
 #include <algorithm>
-#include <iterator>
-#include <string>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -17,43 +16,53 @@ void ThreadRecorder::Raise(std::string_view exception) {
   EndAmongScopes([&] { RaiseInnermost(exception); });
 }
 
-void ThreadRecorder::OpenScope(uint64_t key, std::string_view config, uint32_t identity_bytes,
-                               const CallExtras& extras) {
+std::shared_ptr<Scope> ThreadRecorder::OpenScope(std::string_view config, uint32_t identity_bytes,
+                                                 const CallExtras& extras) {
   const uint64_t now = ClockNow();
-  if (!IsUpToDate()) return;
-  CloseScopesClosedElsewhere();
-  recorder_->OrStop([&] {
-    scopes_.push_back({key, std::string(config), identity_bytes, *extras.facts, std::string(extras.notes), now});
+  if (!IsUpToDate()) return nullptr;
+  if (!scopes_.empty()) EndClosedScopes();
+  return recorder_->OrStop([&] {
+    auto scope = std::make_shared<Scope>();
+    scope->config_ = config;
+    scope->identity_bytes_ = identity_bytes;
+    scope->facts_ = *extras.facts;
+    scope->notes_ = extras.notes;
+    scope->opened_ = now;
+    scopes_.push_back(scope);
     ++waiting_scopes_;
+    return scope;
   });
 }
 
-void ThreadRecorder::CloseScope(uint64_t key, bool raised) {
-  // A closed scope stays while calls in it are open, and another one may have its key by now.
-  const auto find = [&] {
-    return std::find_if(scopes_.begin(), scopes_.end(),
-                        [&](const Scope& scope) { return scope.key == key && !scope.closed; });
-  };
-  const auto opened = find();
-  if (opened == scopes_.end()) return;
-  // Scopes that were opened later may outlive it, and go on waiting.
-  const auto later = static_cast<size_t>(scopes_.end() - opened) - 1;
-  if (waiting_scopes_ > later) BeginScopes(waiting_scopes_ - later);
-  const auto scope = find();
-  if (scope == scopes_.end()) return;  // filtered out
-  scope->closed = true;
-  scope->raised = raised;
-  EndClosedScopes();
+void ThreadRecorder::CloseScope(ThreadRecorder* thread, Scope* scope, bool raised) {
+  scope->raised_.store(raised, std::memory_order_relaxed);
+  scope->closed_.store(ClockNow(), std::memory_order_release);
+  if (thread == nullptr) return;
+  const auto is_it = [&](const std::shared_ptr<Scope>& own) { return own.get() == scope; };
+  if (std::any_of(thread->scopes_.begin(), thread->scopes_.end(), is_it)) thread->EndClosedScopes();
 }
 
 void ThreadRecorder::SettleScopes() {
-  CloseScopesClosedElsewhere();
+  EndClosedScopes();
   if (waiting_scopes_ != 0) BeginScopes(waiting_scopes_);
 }
 
-void ThreadRecorder::CloseScopesClosedElsewhere() {
-  if (closed_elsewhere_ == nullptr) return;
-  closed_elsewhere_->ForEach([this](uint64_t key) { CloseScope(key, /*raised=*/false); });
+void ThreadRecorder::EndClosedScopes() {
+  // Before a waiting scope that is closed can end it begins, and those around it. Scopes that were opened later may
+  // outlive it, and go on waiting.
+  const auto is_closed = [](const std::shared_ptr<Scope>& scope) {
+    return scope->closed_.load(std::memory_order_acquire) != 0;
+  };
+  while (waiting_scopes_ != 0) {
+    const auto waiting = scopes_.end() - static_cast<ptrdiff_t>(waiting_scopes_);
+    const auto closed = std::find_if(waiting, scopes_.end(), is_closed);
+    if (closed == scopes_.end()) break;
+    BeginScopes(static_cast<size_t>(closed - waiting) + 1);
+  }
+  for (const Scope* scope = InnermostScope(); scope != nullptr && scope->closed_.load(std::memory_order_acquire) != 0;
+       scope = InnermostScope()) {
+    EndInnermostScope();
+  }
 }
 
 void ThreadRecorder::ForgetWaitingScopes() {
@@ -61,30 +70,23 @@ void ThreadRecorder::ForgetWaitingScopes() {
 }
 
 void ThreadRecorder::BeginScopes(size_t count) {
-  recorder_->OrStop([&] {
-    // Entering a call may begin another session, which forgets all scopes.
-    const auto first = scopes_.end() - static_cast<ptrdiff_t>(waiting_scopes_);
-    const auto last = first + static_cast<ptrdiff_t>(count);
-    std::vector<Scope> beginning(std::make_move_iterator(first), std::make_move_iterator(last));
-    scopes_.erase(first, last);
-    waiting_scopes_ -= count;
-    for (Scope& scope : beginning) {
-      if (!EnterAt(scope.time, scope.config, scope.identity_bytes, {&scope.facts, scope.notes}, nullptr)) continue;
-      scope.depth = open_calls_;
-      scopes_.insert(scopes_.end() - static_cast<ptrdiff_t>(waiting_scopes_), std::move(scope));
-    }
-  });
+  // Entering a call may begin another session, which forgets all scopes.
+  for (; count != 0 && waiting_scopes_ != 0; --count) {
+    const auto first = scopes_.end() - static_cast<ptrdiff_t>(waiting_scopes_--);
+    std::shared_ptr<Scope> scope = std::move(*first);
+    scopes_.erase(first);
+    const CallExtras extras = {&scope->facts_, scope->notes_};
+    if (!EnterAt(scope->opened_, scope->config_, scope->identity_bytes_, extras, nullptr)) continue;
+    scope->depth_ = open_calls_;
+    scopes_.insert(scopes_.end() - static_cast<ptrdiff_t>(waiting_scopes_), std::move(scope));
+  }
 }
 
 void ThreadRecorder::EndInnermostScope() {
-  InnermostScope()->raised ? RaiseInnermost({}) : LeaveInnermost();
+  const Scope& scope = *InnermostScope();
+  const uint64_t closed = scope.closed_.load(std::memory_order_acquire);
+  scope.raised_.load(std::memory_order_relaxed) ? RaiseInnermost({}, closed) : LeaveInnermost({}, closed);
   scopes_.erase(scopes_.end() - static_cast<ptrdiff_t>(waiting_scopes_) - 1);
-}
-
-void ThreadRecorder::EndClosedScopes() {
-  for (const Scope* scope = InnermostScope(); scope != nullptr && scope->closed; scope = InnermostScope()) {
-    EndInnermostScope();
-  }
 }
 
 bool ThreadRecorder::EnterOpenCall(std::string_view config, uint32_t identity_bytes) {

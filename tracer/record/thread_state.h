@@ -5,6 +5,7 @@
 #define TORCHTRACE_TRACER_RECORD_THREAD_STATE_H_
 
 #include <exception>
+#include <memory>
 #include <new>
 #include <string>
 #include <string_view>
@@ -63,14 +64,16 @@ struct ThreadState {
     return Recording() && !describing && recorder->Enter(bytes, identity_bytes);
   }
 
-  // Describes a scope in the same way (ThreadRecorder::OpenScope). True: CloseScope must end it.
-  bool OpenScope(uint64_t key, Describe describe, const RecordFacts& facts) {
-    if (!Recording() || describing) return false;
+  // Describes a scope in the same way (ThreadRecorder::OpenScope). Null: it isn't recorded. Else CloseScope ends it.
+  std::shared_ptr<Scope> OpenScope(Describe describe, const RecordFacts& facts) {
+    if (!Recording() || describing) return nullptr;
     bool whole = false;
     const std::string_view bytes = Described(describe, &whole);
-    if (!bytes.empty()) recorder->OpenScope(key, bytes, config->identity_bytes(), {&facts, config->notes()});
-    return !bytes.empty();
+    if (bytes.empty()) return nullptr;
+    return recorder->OpenScope(bytes, config->identity_bytes(), {&facts, config->notes()});
   }
+  // By any thread.
+  void CloseScope(Scope* scope, bool raised) { ThreadRecorder::CloseScope(recorder, scope, raised); }
 
   void Leave() {
     if (recorder != nullptr) recorder->Leave();
@@ -83,9 +86,6 @@ struct ThreadState {
   }
   void Raise(std::string_view exception) {
     if (recorder != nullptr) recorder->Raise(exception);
-  }
-  void CloseScope(uint64_t key, bool raised) {
-    if (recorder != nullptr) recorder->CloseScope(key, raised);
   }
   void CountGetter() {
     if (Recording()) recorder->CountGetter();

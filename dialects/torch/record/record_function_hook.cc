@@ -145,10 +145,7 @@ bool IsScope(const at::RecordFunction& function) {
 
 // A recorded call that is open. PyTorch deletes it, on any thread.
 struct OpenRecord final : at::ObserverContext {
-  explicit OpenRecord(std::shared_ptr<ClosedElsewhere> closed_elsewhere)
-      : closed_elsewhere(std::move(closed_elsewhere)) {}
-
-  const std::shared_ptr<ClosedElsewhere> closed_elsewhere;  // of the thread that opened it; null: it is no scope
+  std::shared_ptr<Scope> scope;  // null: it is a call
   const unsigned int exceptions = t_record->exceptions.uncaught;
 
   static void* operator new(size_t bytes) {
@@ -163,13 +160,9 @@ struct OpenRecord final : at::ObserverContext {
   }
 };
 
-uint64_t KeyOf(const at::RecordFunction& function) { return reinterpret_cast<uint64_t>(&function); }
-
 std::unique_ptr<at::ObserverContext> Begin(const at::RecordFunction& function) {
   ThreadState& thread = t_thread;
   if (!thread.Recording() || RecordThread::OfThisThread() == nullptr) return nullptr;
-  const bool scope = IsScope(function);
-  auto open = std::make_unique<OpenRecord>(scope ? thread.recorder->closed_elsewhere() : nullptr);
   const RecordFacts facts = {.scope = static_cast<uint64_t>(function.scope()),
                              .thread = function.threadId(),
                              .sequence = function.seqNr(),
@@ -181,23 +174,26 @@ std::unique_ptr<at::ObserverContext> Begin(const at::RecordFunction& function) {
     if (thread.Enter(describe, &facts)) thread.Leave();
     return nullptr;
   }
-  const bool recorded = scope ? thread.OpenScope(KeyOf(function), describe, facts) : thread.Enter(describe, &facts);
-  return recorded ? std::move(open) : nullptr;
+  auto open = std::make_unique<OpenRecord>();
+  if (IsScope(function)) {
+    open->scope = thread.OpenScope(describe, facts);
+    if (open->scope == nullptr) return nullptr;
+  } else if (!thread.Enter(describe, &facts)) {
+    return nullptr;
+  }
+  return open;
 }
 
 void End(const at::RecordFunction& function, at::ObserverContext* context) {
   const auto* const open = static_cast<const OpenRecord*>(context);
   if (open == nullptr) return;
-  ClosedElsewhere* const scope = open->closed_elsewhere.get();
-  if (scope != nullptr && (t_thread.recorder == nullptr || !t_thread.recorder->IsOwn(scope))) {
-    if (!scope->Add(KeyOf(function))) Recorder::Get()->Stop(kNoMemory);
-    return;
-  }
-  if (t_record == nullptr) return;
+  RecordThread* const thread = RecordThread::OfThisThread();
   // The exception is not caught yet, so its type is unknown here.
-  const bool raised = t_record->exceptions.uncaught > open->exceptions;
-  if (scope != nullptr) {
-    t_thread.CloseScope(KeyOf(function), raised);
+  const bool raised = thread != nullptr && thread->exceptions.uncaught > open->exceptions;
+  if (open->scope != nullptr) {
+    t_thread.CloseScope(open->scope.get(), raised);
+  } else if (thread == nullptr) {
+    return;
   } else if (raised) {
     t_thread.Raise({});
   } else {

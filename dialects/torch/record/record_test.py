@@ -434,7 +434,11 @@ def test_a_script_that_ends_on_another_thread(levels, prefix):
     calls = lines(trace(WAITING, levels=levels).check())
     outer, waits = one(calls, "outer"), one(calls, "waits")
     assert one(calls, "aten::add.Scalar")["thread"] != waits["thread"] == outer["thread"]
-    after = one(calls, "idle"), one(calls, prefix + "sin")
+    idle = one(calls, "idle")
+    assert idle["time_ns"] - (waits["time_ns"] + waits["duration_ns"]) > 1e8, (
+        "ended when the other thread closed it"
+    )
+    after = idle, one(calls, prefix + "sin")
     assert {call["parent"] for call in (waits, *after)} == {outer["call"]}
     assert "parent" not in one(calls, prefix + "cos")
     assert {call["outcome"] for call in calls} == {"returned"}
