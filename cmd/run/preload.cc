@@ -1,9 +1,18 @@
 #include "cmd/run/preload.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <initializer_list>
+
+#include "tracer/launch/runtime_api.h"
 
 namespace torchtrace {
 namespace {
@@ -26,6 +35,7 @@ void RestoreEnvironment() {
   free(others);
 }
 
+// The Python in which a run continues.
 int PreloadedMain(int argc, char** argv, char** environment) {
   const char* const task = getenv(kPreloadTask);
   if (task == nullptr) return g_python_main(argc, argv, environment);
@@ -43,6 +53,121 @@ int PreloadedMain(int argc, char** argv, char** environment) {
   return kNotStarted;
 }
 
+// The version of the Python that this program is; null: it is none. Others have Python's functions, too (gdb).
+const char* PythonVersion() {
+  char program[PATH_MAX];
+  const ssize_t bytes = readlink("/proc/self/exe", program, sizeof program - 1);
+  if (bytes <= 0) return nullptr;
+  program[bytes] = '\0';
+  const char* const name = strrchr(program, '/');
+  if (name == nullptr || strncmp(name, "/python", 7) != 0) return nullptr;
+  const auto version = reinterpret_cast<const char* (*)()>(dlsym(RTLD_DEFAULT, "Py_GetVersion"));
+  return version != nullptr && dlsym(RTLD_DEFAULT, "Py_BytesMain") != nullptr ? version() : nullptr;
+}
+
+// Programs of Python's and PyTorch's own, which run no code of the program. multiprocessing's fork server does: its
+// forks are the program's.
+bool IsHelper(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    for (const char* const helper : {"multiprocessing.resource_tracker", "torch/_inductor/compile_worker",
+                                     "torch._inductor.compile_worker"}) {
+      if (strstr(argv[i], helper) != nullptr) return true;
+    }
+  }
+  return false;
+}
+
+// The text of a task's file; null: it is not one that this user wrote. Allocated.
+char* ReadTask(const char* path) {
+  const int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (file < 0) return nullptr;
+  struct stat info;
+  char* text = nullptr;
+  if (fstat(file, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid() && (info.st_mode & 0077) == 0) {
+    const auto bytes = static_cast<size_t>(info.st_size);
+    text = static_cast<char*>(malloc(bytes + 1));
+    size_t done = 0;
+    while (text != nullptr && done < bytes) {
+      const ssize_t part = read(file, text + done, bytes - done);
+      if (part <= 0) break;
+      done += static_cast<size_t>(part);
+    }
+    if (text != nullptr) text[done] = '\0';
+  }
+  close(file);
+  return text;
+}
+
+// What the lines of a task (tracer/launch/follow_task.h) say of this process.
+struct Told {
+  bool matches = true;  // the command line
+  char runtime[PATH_MAX] = "";
+};
+
+// `minor`: "3.11".
+void Read(const char* task, const char* minor, const char* command, Told* told) {
+  bool only = false, matches = false;
+  for (const char* line = task; *line != '\n' && *line != '\0';) {
+    const char* const end = strchrnul(line, '\n');
+    char text[PATH_MAX + 32];
+    snprintf(text, sizeof text, "%.*s", static_cast<int>(end - line), line);
+    const size_t bytes = strlen(minor);
+    if (strncmp(text, "runtime ", 8) == 0 && strncmp(text + 8, minor, bytes) == 0 && text[8 + bytes] == ' ') {
+      snprintf(told->runtime, sizeof told->runtime, "%s", text + 8 + bytes + 1);
+    }
+    if (strncmp(text, "only ", 5) == 0) {
+      only = true;
+      matches = matches || fnmatch(text + 5, command, 0) == 0;
+    }
+    line = *end == '\0' ? end : end + 1;
+  }
+  told->matches = !only || matches;
+}
+
+char* CommandLine(int argc, char** argv) {
+  size_t bytes = 1;
+  for (int i = 0; i < argc; ++i) bytes += strlen(argv[i]) + 1;
+  auto* const text = static_cast<char*>(calloc(bytes, 1));
+  char* to = text;
+  for (int i = 0; text != nullptr && i < argc; ++i) to = stpcpy(stpcpy(to, i == 0 ? "" : " "), argv[i]);
+  return text;
+}
+
+// A program that a traced one started. Whatever fails here, it runs as it would without us.
+int FollowedMain(int argc, char** argv, char** environment) {
+  const auto untraced = [&] { return g_python_main(argc, argv, environment); };
+  const char* const version = PythonVersion();
+  if (version == nullptr || IsHelper(argc, argv)) return untraced();
+  const char* const path = InheritedTask();
+  char* const task = ReadTask(path);
+  char* const command = CommandLine(argc, argv);
+  if (task == nullptr || command == nullptr) return untraced();
+  int major = 0, minor = 0;
+  sscanf(version, "%d.%d", &major, &minor);
+  char number[32];
+  snprintf(number, sizeof number, "%d.%d", major, minor);
+  Told told;
+  Read(task, number, command, &told);
+  if (!told.matches) return untraced();
+  const auto not_followed = [&](const char* why) {
+    NoteNotFollowed(path, command, why);
+    return untraced();
+  };
+  if (*told.runtime == '\0' || strstr(version, "free-threading") != nullptr) {
+    char why[200];
+    snprintf(why, sizeof why, "torchtrace has no runtime for Python %.60s", version);
+    return not_followed(why);
+  }
+  void* const runtime = dlopen(told.runtime, RTLD_NOW | RTLD_GLOBAL);
+  const auto follow = runtime != nullptr
+                          ? reinterpret_cast<RuntimeFollowFunction>(dlsym(runtime, kRuntimeFollowName))
+                          : nullptr;
+  if (follow == nullptr) return not_followed(dlerror());
+  char error[1024] = "";
+  const int exit_code = follow(task, argc, argv, error, sizeof error);
+  return exit_code >= 0 ? exit_code : not_followed(error);
+}
+
 }  // namespace
 }  // namespace torchtrace
 
@@ -51,5 +176,9 @@ extern "C" int __libc_start_main(torchtrace::Main python_main, int argc, char** 
                                  void (*unload)(), void* stack_end) {
   torchtrace::g_python_main = python_main;
   const auto start = reinterpret_cast<torchtrace::StartMain>(dlsym(RTLD_NEXT, "__libc_start_main"));
-  return start(torchtrace::PreloadedMain, argc, argv, init, fini, unload, stack_end);
+  torchtrace::Main main = torchtrace::PreloadedMain;
+  if (getenv(torchtrace::kPreloadTask) == nullptr && torchtrace::FollowedTask() != nullptr) {
+    main = torchtrace::FollowedMain;
+  }
+  return start(main, argc, argv, init, fini, unload, stack_end);
 }

@@ -5,9 +5,10 @@
 #ifndef TORCHTRACE_CMD_RUN_PRELOAD_H_
 #define TORCHTRACE_CMD_RUN_PRELOAD_H_
 
+#include "tracer/follow/follow.h"
+
 namespace torchtrace {
 
-inline constexpr char kPreloadLibraries[] = "LD_PRELOAD";
 // The library's task. A path: load this library of verbs and run the command line. Empty: only report, by the exit
 // code, whether the program exports Python's functions.
 inline constexpr char kPreloadTask[] = "TORCHTRACE_PRELOADED";

@@ -34,6 +34,7 @@
 #include "serialize/forms/trace_lines.h"
 #include "serialize/model/levels.h"
 #include "tracer/launch/find_python.h"
+#include "tracer/launch/follow_task.h"
 #include "tracer/launch/output_folder.h"
 #include "tracer/launch/run_metadata.h"
 #include "tracer/record/recording_options.h"
@@ -63,6 +64,8 @@ struct RunOptions {
   std::string output;
   std::string python;
   std::vector<std::string> python_args;
+  bool no_follow = false;
+  std::vector<std::string> follow_only;
   int verbose = 0;
   bool no_self_test = false;
   // Given on the command line, not by a variable.
@@ -198,6 +201,11 @@ std::unique_ptr<App> MakeRunApp(RunOptions* options) {
       {kLaunching, "--python-arg", &options->python_args, "ARG",
        "An option for Python itself, such as --python-arg=-O or --python-arg=-Xdev; may be repeated",
        /*check=*/{}, /*variable=*/false},
+      {kLaunching, "--no-follow", &options->no_follow, "",
+       "Don't trace the Python programs that the program starts (see docs/RUN.md)"},
+      {kLaunching, "--follow-only", &options->follow_only, "GLOB",
+       "Of the Python programs that the program starts, trace only those whose command line matches GLOB; may be "
+       "repeated"},
       {kGeneral, "-q,--quiet", &recording.quiet, "", "Print nothing about tracing"},
       {kGeneral, "-v,--verbose", &options->verbose, "", "Print what is done; may be repeated"},
   };
@@ -423,6 +431,7 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
   }
   const absl::StatusOr<GlobFilter> globs = FindRecordedNames(scanned, recording);
   if (!globs.ok()) return Fail(kExitNotStarted, globs.status());
+  if (!options.no_follow && !extension) metadata.run = NewRunId();
   metadata.command = command;
   metadata.program = program;
   metadata.python_executable = python->executable;
@@ -444,6 +453,14 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
   content.late_signal_message = died;
   content.ending.folder = folder;
   content.ending.shown_name = *shown_folder;
+  if (!options.no_follow && !extension) {
+    FollowTask& follow = content.follow.emplace();
+    follow.run = metadata.run;
+    follow.runtimes = RuntimeLibraries(*runtime_folder, *python);
+    follow.only = options.follow_only;
+    for (const char* const prefix : dialect.variables) follow.variables.emplace_back(prefix);
+    follow.metadata_json = content.metadata_json;
+  }
   recording.include = globs->include;
   recording.exclude = globs->exclude;
   const bool force = recording.force, readable = recording.readable;

@@ -15,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "cmd/cli/installation.h"
+#include "serialize/base/files.h"
 
 namespace torchtrace {
 namespace {
@@ -143,6 +144,18 @@ std::string RuntimeKey(const std::string& python_version) {
   return absl::StrCat("py", python_version.substr(0, python_version.find('.', python_version.find('.') + 1)));
 }
 
+std::map<std::string, std::string> RuntimeLibraries(const std::string& folder, const PythonInfo& info) {
+  std::map<std::string, std::string> libraries;
+  const auto add = [&](const std::string& key, const fs::path& of) {
+    libraries[key.substr(2)] = fs::absolute(of / kRuntimeLibraryName).lexically_normal().string();
+  };
+  if (!HoldsRuntime(RuntimesFolder())) {
+    for (const std::string& key : AvailableRuntimes()) add(key, RuntimesFolder() / key);
+  }
+  add(RuntimeKey(info.version), folder);
+  return libraries;
+}
+
 absl::StatusOr<std::string> FindRuntimeFolder(const FoundPython& python, const PythonInfo& info) {
   const fs::path folder = RuntimesFolder();
   if (HoldsRuntime(folder)) return folder.string();
@@ -193,6 +206,8 @@ RunRequest::RunRequest(Content content)
       log_folder_(content_.ending.folder + "/log"),
       options_json_(FormatRecordingOptions(content_.ending.recording)),
       argv_(CList(&content_.argv)),
+      task_path_(content_.follow ? absl::StrCat(log_folder_, "/", FollowTaskName(content_.follow->run)) : ""),
+      library_(PreloadLibrary().string()),
       ending_(content_.ending),
       request_() {
   request_.api_version = kRuntimeApiVersion;
@@ -203,6 +218,11 @@ RunRequest::RunRequest(Content content)
   request_.options_json = options_json_.c_str();
   request_.log_folder = log_folder_.c_str();
   request_.metadata_json = content_.metadata_json.c_str();
+  if (content_.follow) {
+    content_.follow->ending = content_.ending;
+    request_.follow_task = task_path_.c_str();
+    request_.follow_library = library_.c_str();
+  }
   const bool quiet = content_.ending.recording.quiet;
   request_.signal_message = quiet ? nullptr : content_.signal_message.c_str();
   request_.late_signal_message = quiet ? nullptr : content_.late_signal_message.c_str();
@@ -216,9 +236,19 @@ void RunRequest::Drop() {
   folder_.reset();
 }
 
+absl::Status RunRequest::WriteTask() {
+  if (!content_.follow) return absl::OkStatus();
+  const std::string text = FormatFollowTask(*content_.follow);
+  if (absl::Status status = WriteOutputFile(task_path_, text, {.mode = 0600, .follow = false}); !status.ok()) {
+    return status;
+  }
+  return folder_->Share();
+}
+
 int RunRequest::OnStarting(void* request, char* error, uint64_t error_bytes) {
   auto* const self = static_cast<RunRequest*>(request);
-  const absl::Status status = self->folder_->RemoveEarlierTrace();
+  absl::Status status = self->folder_->RemoveEarlierTrace();
+  if (status.ok()) status = self->WriteTask();
   self->started_ = status.ok();
   if (!status.ok()) snprintf(error, error_bytes, "%s", std::string(status.message()).c_str());
   return status.ok() ? 0 : 1;
@@ -231,8 +261,17 @@ void RunRequest::OnEnded(const RuntimeEnd* end, void* request) {
     return;
   }
   if (!self->started_) return self->Drop();
-  self->ending_.Finish();
+  self->Finish();
   self->folder_.reset();
+}
+
+// The last process that ends renders what all have recorded. This one always does, for the user who waits for it, and
+// again if others have ended meanwhile: they saw that it still ran.
+void RunRequest::Finish() {
+  const bool last = !content_.follow || folder_->TakeAlone();
+  if (!last && !folder_->Share().ok()) return;
+  ending_.Finish();
+  if (!last && folder_->TakeAlone()) ending_.RenderAgain();
 }
 
 }  // namespace torchtrace

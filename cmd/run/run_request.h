@@ -6,13 +6,16 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tracer/launch/find_python.h"
+#include "tracer/launch/follow_task.h"
 #include "tracer/launch/output_folder.h"
 #include "tracer/launch/run_ending.h"
 #include "tracer/launch/runtime_api.h"
@@ -65,6 +68,9 @@ std::string RuntimeKey(const std::string& python_version);
 // The keys of the installed runtimes, sorted.
 std::vector<std::string> AvailableRuntimes();
 
+// The installed runtimes' libraries by Python's minor version, "3.11", with that of this folder.
+std::map<std::string, std::string> RuntimeLibraries(const std::string& folder, const PythonInfo& info);
+
 // The folder of the runtime for this Python. NotFound says which runtimes there are, and how to build the missing one.
 absl::StatusOr<std::string> FindRuntimeFolder(const FoundPython& python, const PythonInfo& info);
 
@@ -84,6 +90,7 @@ class RunRequest {
     std::string signal_message;
     std::string late_signal_message;
     RunEnding::Options ending;
+    std::optional<FollowTask> follow;  // what the program starts; `ending` isn't set
   };
 
   explicit RunRequest(Content content);
@@ -98,6 +105,8 @@ class RunRequest {
   void Drop();
 
  private:
+  absl::Status WriteTask();
+  void Finish();
   static int OnStarting(void* request, char* error, uint64_t error_bytes);
   static void OnEnded(const RuntimeEnd* end, void* request);
 
@@ -105,6 +114,8 @@ class RunRequest {
   const std::string log_folder_;
   const std::string options_json_;
   std::vector<char*> argv_;
+  const std::string task_path_;
+  const std::string library_;
   RunEnding ending_;
   std::unique_ptr<OutputFolder> folder_;
   bool started_ = false;

@@ -1,4 +1,4 @@
-// The runtime library's two functions (tracer/launch/runtime_api.h), and the dialects in this build: the only place
+// The runtime library's functions (tracer/launch/runtime_api.h), and the dialects in this build: the only place
 // that knows both.
 
 #include <algorithm>
@@ -12,6 +12,7 @@
 #include "dialects/paddle/paddle_dialect.h"
 #include "dialects/torch/torch_dialect.h"
 #include "tracer/launch/runtime_api.h"
+#include "tracer/python/followed_run.h"
 #include "tracer/python/launcher.h"
 #include "tracer/record/export.h"
 
@@ -58,6 +59,15 @@ TORCHTRACE_EXPORT int torchtrace_runtime_check(const torchtrace::RuntimeRequest*
   if (status.ok()) return 0;
   torchtrace::WriteError(status.message(), error, error_bytes);
   return 1;
+}
+
+TORCHTRACE_EXPORT int torchtrace_runtime_follow(const char* task, int argc, char** argv, char* error,
+                                                uint64_t error_bytes) {
+  torchtrace::RegisterDialects();
+  const absl::StatusOr<int> exit_code = torchtrace::RunFollowed(task, argc, argv);
+  if (exit_code.ok()) return *exit_code;
+  torchtrace::WriteError(exit_code.status().message(), error, error_bytes);
+  return -1;
 }
 
 TORCHTRACE_EXPORT int torchtrace_runtime_run(const torchtrace::RuntimeRequest* request, char* error,

@@ -113,7 +113,16 @@ bool HasItsName(int folder, int file) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<FolderLock>> FolderLock::Take(const std::string& log) {
+absl::StatusOr<std::unique_ptr<FolderLock>> FolderLock::Take(const std::string& log) { return Lock(log, false); }
+absl::StatusOr<std::unique_ptr<FolderLock>> FolderLock::Share(const std::string& log) { return Lock(log, true); }
+
+std::unique_ptr<FolderLock> FolderLock::TakeAlone(std::unique_ptr<FolderLock> lock) {
+  if (lock->mapping_ != nullptr) munmap(std::exchange(lock->mapping_, nullptr), kBytes);
+  absl::StatusOr<std::unique_ptr<FolderLock>> alone = Take(lock->log_);
+  return alone.ok() ? *std::move(alone) : nullptr;
+}
+
+absl::StatusOr<std::unique_ptr<FolderLock>> FolderLock::Lock(const std::string& log, bool shared) {
   const int folder = open(log.c_str(), kOpenFolder);
   // open's error doesn't say what the path is instead.
   if (struct stat is; folder < 0 && lstat(log.c_str(), &is) == 0 && !S_ISDIR(is.st_mode)) {
@@ -127,7 +136,7 @@ absl::StatusOr<std::unique_ptr<FolderLock>> FolderLock::Take(const std::string& 
     const absl::Cleanup close_file = [file] { close(file); };
     struct stat info;
     if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) return Failed(log, EINVAL);
-    if (flock(file, LOCK_EX | LOCK_NB) != 0) {
+    if (flock(file, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0) {
       if (errno == EWOULDBLOCK) {
         return absl::AlreadyExistsError(absl::StrCat(
             "is in use: ", Holder(file), ", or one that it forked, still writes its trace there; wait until it ends"));
@@ -135,7 +144,7 @@ absl::StatusOr<std::unique_ptr<FolderLock>> FolderLock::Take(const std::string& 
       return std::unique_ptr<FolderLock>(new FolderLock(log, nullptr));
     }
     if (!HasItsName(folder, file)) continue;
-    WriteHolder(file);
+    if (!shared) WriteHolder(file);
     void* const mapping = mmap(nullptr, kBytes, PROT_NONE, MAP_SHARED, file, 0);
     return std::unique_ptr<FolderLock>(new FolderLock(log, mapping == MAP_FAILED ? nullptr : mapping));
   }

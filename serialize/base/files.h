@@ -44,7 +44,9 @@ std::FILE* OpenNamelessFile();
 // copy of the mapping. Forked processes have copies, so the lock is held as long as one of them lives; programs that
 // they start have none. Nothing is ever read from the mapping.
 //
-// If the file system has no locks, Take always succeeds. Not thread-safe.
+// Processes that write logs into it together share the lock.
+//
+// If the file system has no locks, Take and Share always succeed. Not thread-safe.
 class FolderLock {
  public:
   static constexpr char kName[] = ".lock";
@@ -52,6 +54,10 @@ class FolderLock {
   // Locks the folder `log`, an absolute path. AlreadyExists if another process holds the lock: the message says which
   // one and goes after the folder's name. FailedPrecondition if `log` is not a folder.
   static absl::StatusOr<std::unique_ptr<FolderLock>> Take(const std::string& log);
+  // The same, for others to share. AlreadyExists if a process holds it alone.
+  static absl::StatusOr<std::unique_ptr<FolderLock>> Share(const std::string& log);
+  // Releases a lock, and takes it again alone. Null: another process holds it.
+  static std::unique_ptr<FolderLock> TakeAlone(std::unique_ptr<FolderLock> lock);
   // Releases this process's copy of the lock. The last copy removes the file.
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;
@@ -59,9 +65,10 @@ class FolderLock {
 
  private:
   FolderLock(std::string log, void* mapping) : log_(std::move(log)), mapping_(mapping) {}
+  static absl::StatusOr<std::unique_ptr<FolderLock>> Lock(const std::string& log, bool shared);
 
   const std::string log_;
-  void* const mapping_;  // null: no lock is held
+  void* mapping_;  // null: no lock is held
 };
 
 // A file or folder of this process that has a temporary name until it is complete. The destructor removes it if its

@@ -64,7 +64,7 @@ std::vector<RankGap> FindRankGaps(const std::vector<ProcessInfo>& processes) {
     if (!rank) continue;
     Run& run = runs[process.known.label];
     int& count = run.ranks[*rank];
-    if (process.known.role != "fork") ++count;  // else it may be its parent's
+    if (process.known.role != "fork" && process.known.role != "child") ++count;  // else it may be its parent's
     run.world_size = std::max(run.world_size, world_size.value_or(0));
   }
   std::vector<RankGap> gaps;

@@ -13,6 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "serialize/render/render.h"
+#include "tracer/launch/follow_task.h"
 #include "tracer/launch/run_metadata.h"
 
 namespace torchtrace {
@@ -170,6 +171,20 @@ absl::Status OutputFolder::TakeLock() {
   return Occupied(absl::StrCat("holds no trace: ", lock.status().message(), "; ", options_.another));
 }
 
+absl::Status OutputFolder::Share() {
+  lock_.reset();
+  absl::StatusOr<std::unique_ptr<FolderLock>> lock = FolderLock::Share(log_);
+  if (!lock.ok()) return Occupied(lock.status().message());
+  lock_ = *std::move(lock);
+  return absl::OkStatus();
+}
+
+bool OutputFolder::TakeAlone() {
+  if (lock_ == nullptr) return true;
+  lock_ = FolderLock::TakeAlone(std::move(lock_));
+  return lock_ != nullptr;
+}
+
 absl::Status OutputFolder::Survey(const std::vector<std::string>& names) {
   const auto add = [this](const std::string& folder, const std::string& name, std::vector<std::string>* files) {
     const std::string path = absl::StrCat(folder, "/", name);
@@ -186,7 +201,7 @@ absl::Status OutputFolder::Survey(const std::vector<std::string>& names) {
     if (absl::Status status = add(folder_, name, &earlier_files_); !status.ok()) return status;
   }
   for (const std::string& name : Names(log_)) {
-    if (!absl::EndsWith(name, kLogSuffix)) continue;
+    if (!absl::EndsWith(name, kLogSuffix) && !IsFollowFile(name)) continue;
     if (absl::Status status = add(log_, name, &earlier_logs_); !status.ok()) return status;
   }
   return absl::OkStatus();

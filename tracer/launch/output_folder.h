@@ -44,6 +44,12 @@ class OutputFolder {
   // Call it when the program starts, whose trace replaces the earlier one.
   absl::Status RemoveEarlierTrace();
 
+  // Lets other processes of the run write logs into it.
+  absl::Status Share();
+  // Whether no other process writes logs into it any more; then none can begin to. Else they may go on without this
+  // one.
+  bool TakeAlone();
+
   // Call it if nothing was started: removes what was created since Claim, and keeps an earlier trace.
   void Drop();
 

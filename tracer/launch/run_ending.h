@@ -28,7 +28,9 @@ class RunEnding {
   void RenderEarly();
   // The program has ended and the log is closed. Prints errors.
   void Finish();
-  // The same, but returns errors.
+  // Renders the files again, and prints nothing.
+  void RenderAgain() { RenderEarly(); }
+  // As Finish, but returns errors.
   absl::Status Complete();
 
  private:

@@ -61,6 +61,10 @@ std::string BootId() {
 
 }  // namespace
 
+std::string FormatEnvironment(const std::vector<const char*>& variables) {
+  return Environment(variables).dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
+}
+
 std::string HostName() {
   char name[256] = "";
   gethostname(name, sizeof name - 1);
@@ -85,6 +89,7 @@ std::string FormatRunMetadata(const RunMetadata& metadata, const RecordingOption
       {"recorded_by", metadata.inside ? "torchtrace.trace" : "torchtrace run"},
       {"environment", Environment(metadata.variables)},
   };
+  if (!metadata.run.empty()) json["run"] = metadata.run;
   if (!metadata.api_list.empty())
     json["api_list"] = Json::parse(metadata.api_list, nullptr, /*allow_exceptions=*/false);
   if (std::string boot = BootId(); !boot.empty()) json["boot_id"] = std::move(boot);

@@ -22,7 +22,7 @@ inline constexpr char kVersion[] = "0.2.0";
 //    "include": [], "exclude": [], "include_getters": false, "outermost": false, "api_list": [...],
 //    "frames": "python", "frame_include": [...], "frame_exclude": [...], "frame_depth": 3,  (at level 3; if set)
 //    "stacks": "first", "stack_format": "short",  (if stacks are recorded)
-//    "recorded_by": "torchtrace run",
+//    "recorded_by": "torchtrace run", "run": "8c1f...",  (if other processes join it)
 //    "environment": {"RANK": "0", ...}}
 //
 // Of the environment, it contains only variables that change what the framework does, or identify one of several
@@ -37,11 +37,15 @@ struct RunMetadata {
   bool inside = false;                 // torchtrace.trace() in the program, not `torchtrace run`
   // What the self-test switched off, a sentence each; nullopt if it didn't run.
   std::optional<std::vector<std::string>> switched_off;
+  std::string run;       // the run's id, if other processes join it
   std::string api_list;  // what level 0 traces: a JSON list; empty: level 0 is off
 };
 
 // A JSON object's text; `options` as the user gave them. Bytes that aren't UTF-8 are replaced.
 std::string FormatRunMetadata(const RunMetadata& metadata, const RecordingOptions& options);
+
+// The member "environment", a JSON object's text.
+std::string FormatEnvironment(const std::vector<const char*>& variables);
 
 std::string HostName();  // of this machine
 

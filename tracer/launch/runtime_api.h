@@ -12,7 +12,7 @@
 namespace torchtrace {
 
 // Increase it with every change of this file: a runtime built for another Python may be older than the executable.
-inline constexpr uint32_t kRuntimeApiVersion = 6;
+inline constexpr uint32_t kRuntimeApiVersion = 7;
 
 inline constexpr char kRuntimeLibraryName[] = "libtorchtrace_runtime.so";
 
@@ -27,6 +27,8 @@ struct RuntimeEnd {
 
 struct RuntimeRequest {
   uint32_t api_version;
+  // 1: a Python that a traced program started (kRuntimeFollowName).
+  uint32_t followed;
 
   // The command line that `python` would have received, argv[0] included.
   int argc;
@@ -42,6 +44,11 @@ struct RuntimeRequest {
   // See RecorderOptions.
   const char* log_folder;
   const char* metadata_json;
+
+  // With which what the program starts is followed (tracer/follow/follow.h): the task's path, and the library. Null: it
+  // isn't.
+  const char* follow_task;
+  const char* follow_library;
 
   // One line for standard error when the program dies of a signal, newline included; null: print nothing.
   const char* signal_message;
@@ -67,6 +74,11 @@ inline constexpr char kRuntimeCheckName[] = "torchtrace_runtime_check";
 // started, see `error`.
 using RuntimeRunFunction = int (*)(const RuntimeRequest* request, char* error, uint64_t error_bytes);
 inline constexpr char kRuntimeRunName[] = "torchtrace_runtime_run";
+
+// Runs a Python that was started in a traced program (tracer/launch/follow_task.h) with the arguments of its main().
+// `task`: the text of the task's file. Returns as RuntimeRunFunction does.
+using RuntimeFollowFunction = int (*)(const char* task, int argc, char** argv, char* error, uint64_t error_bytes);
+inline constexpr char kRuntimeFollowName[] = "torchtrace_runtime_follow";
 
 }  // namespace torchtrace
 

@@ -12,6 +12,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "tracer/follow/follow.h"
 #include "tracer/framework_dialect.h"
 #include "tracer/python/extension_loader.h"
 #include "tracer/python/program_end.h"
@@ -58,10 +59,21 @@ void NotStarted() {
   Recorder::Get()->Finish({.exit_code = kNotStarted});
 }
 
+// C code ends the process by _exit, perhaps in a signal handler.
+void EndedByC(int status) { Recorder::Get()->FinishFromExit(status & 0xff); }
+
 // Tools that list processes and threads show this name; python's is its file name.
 void TakeProcessName(const char* python) {
   const std::string path = python;
   prctl(PR_SET_NAME, path.substr(path.rfind('/') + 1).c_str());
+}
+
+// From now on: torchtrace itself may have started programs before.
+void FollowStarted(const RuntimeRequest& request) {
+  const auto follow = reinterpret_cast<FollowFunction>(dlsym(RTLD_DEFAULT, kFollowName));
+  if (follow != nullptr && request.follow_task != nullptr) follow(request.follow_task, request.follow_library);
+  const auto watch_exit = reinterpret_cast<WatchExitFunction>(dlsym(RTLD_DEFAULT, kWatchExitName));
+  if (watch_exit != nullptr) watch_exit(EndedByC);
 }
 
 // What CPython's own main does up to running the program.
@@ -105,6 +117,7 @@ absl::StatusOr<int> RunProgram(const RuntimeRequest& request) {
   recorder_options.recording = *options;
   recorder_options.log_folder = request.log_folder;
   recorder_options.metadata_json = request.metadata_json;
+  recorder_options.waits_for_calls = request.followed != 0;
   LetRecorderAsk(options->dialect, &recorder_options);
   if (absl::Status status = Recorder::Start(std::move(recorder_options)); !status.ok()) return status;
 
@@ -117,7 +130,7 @@ absl::StatusOr<int> RunProgram(const RuntimeRequest& request) {
   };
   WatchProcessExit(std::move(end));
 
-  TakeProcessName(request.argv[0]);
+  if (request.followed == 0) TakeProcessName(request.argv[0]);
   const PyStatus status = InitializePython(request.argc, request.argv);
   if (PyStatus_IsExit(status)) {  // as `python --version`
     ProgramReturned(status.exitcode);
@@ -150,6 +163,7 @@ absl::StatusOr<int> RunProgram(const RuntimeRequest& request) {
     return starts;
   }
 
+  FollowStarted(request);
   const int exit_code = Py_RunMain();
   if (!starts.ok()) return starts;
   ProgramReturned(exit_code);

@@ -110,7 +110,12 @@ absl::Status Recorder::Begin(RecorderOptions options) {
   forked_ = false;
   before_children_.reset();
   paused_ = was_paused_ = options_->recording.start_paused;
-  if (absl::Status status = OpenLog("main"); !status.ok()) return status;
+  pid_ = getpid();
+  log_.reset();
+  end_frame_ = Frame();
+  if (!options_->waits_for_calls) {
+    if (absl::Status status = OpenLog(); !status.ok()) return status;
+  }
   ShareForksWithoutLog();
   tags_ = options_->tags == "{}" ? "" : options_->tags;
   ++tags_version_;
@@ -158,11 +163,11 @@ void Recorder::SetTags(const std::string& json) {
 
 Recorder* Recorder::Get() { return g_recorder.load(std::memory_order_acquire); }
 
-std::string Recorder::FirstMetadata(const char* role) {
+std::string Recorder::FirstMetadata() {
   const std::string& known = options_->metadata_json;
   std::string json = known.substr(0, known.rfind('}'));
   if (json.find('"') != std::string::npos) json.push_back(',');
-  absl::StrAppend(&json, R"("role":")", role, R"(","pid":)", pid_, R"(,"ppid":)", getppid());
+  absl::StrAppend(&json, R"("role":")", Role(), R"(","pid":)", pid_, R"(,"ppid":)", getppid());
   if (parent_pid_ != 0) absl::StrAppend(&json, R"(,"forked_from":)", parent_pid_);
   timespec realtime;
   clock_gettime(CLOCK_REALTIME, &realtime);
@@ -177,19 +182,19 @@ std::string Recorder::FirstMetadata(const char* role) {
   return json;
 }
 
-absl::Status Recorder::OpenLog(const char* role) {
+absl::Status Recorder::OpenLog() {
   pid_ = getpid();
   absl::StatusOr<std::unique_ptr<LogWriter>> log;
   // A process id may be reused in one run.
   for (int attempt = 1; attempt < 1000; ++attempt) {
     const std::string again = attempt == 1 ? "" : absl::StrCat("-", attempt);
-    const std::string path = absl::StrCat(options_->log_folder, "/", role, "-", pid_, again, ".ttlog");
+    const std::string path = absl::StrCat(options_->log_folder, "/", Role(), "-", pid_, again, ".ttlog");
     log = LogWriter::Create(path, options_->recording.readable ? 0666 : 0600);
     if (log.ok() || access(path.c_str(), F_OK) != 0) break;
   }
   if (!log.ok()) return log.status();
 
-  if (absl::Status status = (*log)->AppendMetadata(FirstMetadata(role)); !status.ok()) return status;
+  if (absl::Status status = (*log)->AppendMetadata(FirstMetadata()); !status.ok()) return status;
   for (const std::string& json : added_metadata_) {
     if (absl::Status status = (*log)->AppendMetadata(json); !status.ok()) return status;
   }
@@ -246,8 +251,8 @@ bool Recorder::TakeFrame(ThreadRecorder* thread, uint64_t bytes) {
     std::lock_guard<std::mutex> lock(mutex_);
     // Another session may have begun since the thread checked.
     if (thread->session_ != session_ || finished_) return false;
-    if (log_ == nullptr) {  // a forked child's first call
-      if (absl::Status status = OpenLog("fork"); !status.ok()) {
+    if (log_ == nullptr) {  // a forked or started child's first call
+      if (absl::Status status = OpenLog(); !status.ok()) {
         if (g_forks_without_log != nullptr) g_forks_without_log->fetch_add(1);
         failure = std::string(status.message());
       }
@@ -381,7 +386,7 @@ void Recorder::CountStarted(const std::string& program, bool python) {
     if (python) NoteChild();
     // This may be the process's last action, so record a new program right away; its count follows at the end.
     if (++started.count != 1) return;
-    if (log_ == nullptr && !OpenLog("fork").ok()) return;
+    if (log_ == nullptr && !OpenLog().ok()) return;
     log_->AppendMetadata(absl::StrCat("{", StartedJson(notes_.started), "}")).IgnoreError();
   });
 }
@@ -463,13 +468,13 @@ void Recorder::Finish(const ProgramEnd& end) {
   log_.reset();
 }
 
-void Recorder::FinishFromSignal(int signal) {
+void Recorder::FinishShort(const ProgramEnd& end) {
   // No lock: the signal may have come while this thread held it.
   if (finished_ || end_frame_.header == nullptr || getpid() != pid_ || finished_.exchange(true)) return;
   stopped_ = true;
   SessionState::epoch_ = 0;
   char json[kShortEndBytes];
-  Fill(end_frame_, {json, FormatShortLastWords({.signal = signal}, stop_reason(), json, sizeof json)});
+  Fill(end_frame_, {json, FormatShortLastWords(end, stop_reason(), json, sizeof json)});
   LogWriter::Seal(end_frame_, 0);
 }
 

@@ -47,6 +47,8 @@ inline constexpr char kNoMemory[] = "no memory is left to record with";
 struct RecorderOptions {
   RecordingOptions recording;  // include and exclude contain only globs, no groups
   std::string log_folder;      // absolute; must exist
+  // The process was started by a traced one: its log is `child-<pid>.ttlog`, and begins with its first call.
+  bool waits_for_calls = false;
   // What is known of the run before it starts, as a JSON object's text. Repeated in every process's log.
   std::string metadata_json = "{}";
   // About how many bytes all threads' tables of known configurations may hold together: above that, a thread that holds
@@ -65,7 +67,7 @@ struct RecorderOptions {
 
 class TORCHTRACE_EXPORT Recorder {
  public:
-  // Begins a session: creates its log `main-<pid>.ttlog`. FailedPrecondition if one is active.
+  // Begins a session, and its log `main-<pid>.ttlog`. FailedPrecondition if one is active.
   static absl::Status Start(RecorderOptions options);
   // Null before the first Start.
   static Recorder* Get();
@@ -116,8 +118,9 @@ class TORCHTRACE_EXPORT Recorder {
   // Closes the log with its last words and ends the session. Threads that still run stop recording; their frames stay
   // open, and readable, until they end or record in another session. Idempotent, per process.
   void Finish(const ProgramEnd& end);
-  // The same from a signal handler: only stores to mapped memory.
-  void FinishFromSignal(int signal);
+  // The same from a signal handler: only stores to mapped memory. A vforked child of the process ends nothing.
+  void FinishFromSignal(int signal) { FinishShort({.signal = signal}); }
+  void FinishFromExit(int exit_code) { FinishShort({.exit_code = exit_code}); }
 
   // Sets `enter`, which is called on each thread before its first call in a session, to enter the calls that are open
   // on it. Null: none. There is only one.
@@ -152,8 +155,10 @@ class TORCHTRACE_EXPORT Recorder {
   // Calls `body`. If it throws, recording stops, and the result is empty.
   template <typename Body>
   std::invoke_result_t<Body> OrStop(Body body);
-  absl::Status OpenLog(const char* role);
-  std::string FirstMetadata(const char* role);
+  absl::Status OpenLog();
+  const char* Role() const { return forked_ ? "fork" : options_->waits_for_calls ? "child" : "main"; }
+  void FinishShort(const ProgramEnd& end);
+  std::string FirstMetadata();
   // A frame for `thread`, perhaps one that another thread left half full.
   bool TakeFrame(ThreadRecorder* thread, uint64_t bytes);
   // The operator's schema if the log doesn't have it yet, else empty.

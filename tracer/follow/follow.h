@@ -1,0 +1,49 @@
+// Following what a traced program starts. The executable and the preloaded library define the functions by which
+// programs start others; they precede the C library's for everything that the process loads. While the process follows,
+// what it starts gets two more variables, behind all others:
+//
+//   LD_PRELOAD=libtorchtrace_preload.so[:the program's own]   the dynamic linker takes the last one
+//   TORCHTRACE_FOLLOW=FOLDER/log/.follow                      the task
+//
+// In every program that starts with them the library's first action, before any other code reads the environment, is to
+// take them off again, out of /proc/PID/environ too. The program hands them on to what it starts in turn; a Python runs
+// with the runtime (cmd/run/preload.cc).
+//
+// Found by dlsym; if another executable runs the program (`import torchtrace` under python) they don't exist.
+
+#ifndef TORCHTRACE_TRACER_FOLLOW_FOLLOW_H_
+#define TORCHTRACE_TRACER_FOLLOW_FOLLOW_H_
+
+// From now on this process follows what it starts, with this task (its path) and this library. Null: no longer. False:
+// the names are too long, or LD_PRELOAD can't express the library's.
+extern "C" bool torchtrace_follow(const char* task, const char* library);
+
+// Found by dlsym too. `exits` is called, perhaps in a signal handler or in a forked or vforked child, when C code ends the
+// process by _exit.
+extern "C" void torchtrace_watch_exit(void (*exits)(int status));
+
+namespace torchtrace {
+
+inline constexpr char kWatchExitName[] = "torchtrace_watch_exit";
+using WatchExitFunction = decltype(&torchtrace_watch_exit);
+
+inline constexpr char kFollowName[] = "torchtrace_follow";
+using FollowFunction = decltype(&torchtrace_follow);
+
+inline constexpr char kPreloadLibraries[] = "LD_PRELOAD";
+inline constexpr char kFollowTask[] = "TORCHTRACE_FOLLOW";
+
+// Beside the task: what was started and can't be followed, one line each: the reason, a tab, the file.
+inline constexpr char kNotFollowedName[] = ".not-followed";
+
+// The task that this process started with; null: none.
+const char* InheritedTask();
+// What that follows; null: nothing.
+const char* FollowedTask();
+
+// Appends a line to the task's list. Async-signal-safe.
+void NoteNotFollowed(const char* task, const char* file, const char* why);
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_TRACER_FOLLOW_FOLLOW_H_

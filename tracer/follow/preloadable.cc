@@ -1,0 +1,132 @@
+#include "tracer/follow/preloadable.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string_view>
+
+namespace torchtrace {
+namespace {
+
+#if defined(__x86_64__)
+constexpr std::string_view kLinker = "ld-linux-x86-64.so.2";
+constexpr Elf64_Half kMachine = EM_X86_64;
+#else
+constexpr std::string_view kLinker = "ld-linux-aarch64.so.1";
+constexpr Elf64_Half kMachine = EM_AARCH64;
+#endif
+
+constexpr size_t kMaxHeaders = 64;
+constexpr size_t kMaxNeeded = 256;
+constexpr int kMaxScripts = 5;  // one may name another as its interpreter, as often as Linux allows
+
+class OpenFile {
+ public:
+  OpenFile(int folder, const char* path, int flags)
+      : descriptor_((flags & AT_EMPTY_PATH) != 0 && *path == '\0'
+                        ? fcntl(folder, F_DUPFD_CLOEXEC, 0)
+                        : openat(folder, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)) {}
+  ~OpenFile() {
+    if (descriptor_ >= 0) close(descriptor_);
+  }
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+  int descriptor() const { return descriptor_; }
+
+  // The bytes read of `count`, from `at` on.
+  size_t Read(void* to, size_t count, uint64_t at) const {
+    const ssize_t bytes = pread(descriptor_, to, count, static_cast<off_t>(at));
+    return bytes > 0 ? static_cast<size_t>(bytes) : 0;
+  }
+
+ private:
+  const int descriptor_;
+};
+
+// AddressSanitizer ends a program in which any library is loaded before its own.
+bool NeedsAsan(const OpenFile& file, const Elf64_Phdr* headers, size_t count) {
+  Elf64_Dyn dynamic[kMaxNeeded];
+  size_t entries = 0;
+  for (size_t i = 0; i < count; ++i) {
+    if (headers[i].p_type != PT_DYNAMIC) continue;
+    entries = file.Read(dynamic, std::min<size_t>(headers[i].p_filesz, sizeof dynamic), headers[i].p_offset) /
+              sizeof dynamic[0];
+  }
+  uint64_t names = 0;  // where in the file
+  for (size_t i = 0; i < entries; ++i) {
+    if (dynamic[i].d_tag != DT_STRTAB) continue;
+    for (size_t j = 0; j < count; ++j) {
+      const uint64_t in_segment = dynamic[i].d_un.d_ptr - headers[j].p_vaddr;
+      if (headers[j].p_type == PT_LOAD && in_segment < headers[j].p_filesz) names = in_segment + headers[j].p_offset;
+    }
+  }
+  for (size_t i = 0; names != 0 && i < entries && dynamic[i].d_tag != DT_NULL; ++i) {
+    if (dynamic[i].d_tag != DT_NEEDED) continue;
+    char text[32];
+    const std::string_view name(text, file.Read(text, sizeof text, names + dynamic[i].d_un.d_val));
+    if (name.starts_with("libasan.so") || name.starts_with("libclang_rt.asan")) return true;
+  }
+  return false;
+}
+
+Preloadable IsPreloadableProgram(const OpenFile& file, const Elf64_Ehdr& header) {
+  if (header.e_ident[EI_CLASS] != ELFCLASS64) return {.why_not = "it is a 32-bit program"};
+  if (header.e_machine != kMachine) return {.why_not = "it is for another kind of processor"};
+  Elf64_Phdr headers[kMaxHeaders];
+  if (header.e_phentsize != sizeof headers[0]) return {};
+  const size_t count = file.Read(headers, std::min<size_t>(header.e_phnum, kMaxHeaders) * sizeof headers[0],
+                                 header.e_phoff) /
+                       sizeof headers[0];
+  for (size_t i = 0; i < count; ++i) {
+    if (headers[i].p_type != PT_INTERP) continue;
+    char text[256];
+    std::string_view linker(text, file.Read(text, std::min<size_t>(headers[i].p_filesz, sizeof text),
+                                            headers[i].p_offset));
+    linker = linker.substr(0, linker.find('\0'));
+    if (linker.substr(linker.rfind('/') + 1) != kLinker) return {.why_not = "its dynamic linker is not glibc's"};
+    if (NeedsAsan(file, headers, count)) return {.why_not = "AddressSanitizer lets no library come before its own"};
+    return {.yes = true};
+  }
+  return {.why_not = "it is linked statically"};
+}
+
+Preloadable IsPreloadableFile(int folder, const char* path, int flags, int scripts) {
+  const OpenFile file(folder, path, flags);
+  if (file.descriptor() < 0) return {.why_not = errno == EACCES ? "its file can't be read" : nullptr};
+  struct stat info;
+  if (fstat(file.descriptor(), &info) != 0 || !S_ISREG(info.st_mode)) return {};
+  if ((info.st_mode & (S_ISUID | S_ISGID)) != 0) return {.why_not = "it is setuid or setgid"};
+  if (fgetxattr(file.descriptor(), "security.capability", nullptr, 0) > 0) return {.why_not = "it has capabilities"};
+  char head[512];
+  const size_t bytes = file.Read(head, sizeof head - 1, 0);
+  head[bytes] = '\0';
+  if (head[0] == '#' && head[1] == '!') {
+    char* const interpreter = head + 2 + strspn(head + 2, " \t");
+    interpreter[strcspn(interpreter, " \t\n")] = '\0';
+    return scripts < kMaxScripts ? IsPreloadableFile(AT_FDCWD, interpreter, 0, scripts + 1) : Preloadable();
+  }
+  Elf64_Ehdr header;
+  if (bytes < sizeof header || memcmp(head, ELFMAG, SELFMAG) != 0) {
+    // The C library's execvp and posix_spawnp give a file without `#!` to the shell.
+    return scripts < kMaxScripts ? IsPreloadableFile(AT_FDCWD, "/bin/sh", 0, kMaxScripts) : Preloadable();
+  }
+  memcpy(&header, head, sizeof header);
+  return IsPreloadableProgram(file, header);
+}
+
+}  // namespace
+
+Preloadable IsPreloadable(int folder, const char* path, int flags) {
+  const int error = errno;
+  const Preloadable result = IsPreloadableFile(folder, path, flags, 0);
+  errno = error;
+  return result;
+}
+
+}  // namespace torchtrace
