@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <deque>
 #include <filesystem>
+#include <fstream>
 #include <functional>
+#include <map>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -13,7 +15,10 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
+#include "serialize/base/log_folder.h"
+#include "serialize/base/text.h"
 #include "serialize/log/call_reader.h"
 #include "serialize/log/log_metadata.h"
 #include "serialize/log/log_reader.h"
@@ -25,8 +30,6 @@ namespace torchtrace {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr char kLogSuffix[] = ".ttlog";
 
 // Limit for all windows together when many logs are read in parallel.
 constexpr uint64_t kWindowsBytes = 64 << 20;
@@ -100,6 +103,16 @@ class LogTrace : public Trace {
     info.damage.lost_calls_exact = false;
     logs_.emplace_back(nullptr, 0, *info.metadata);
     infos_.push_back(std::move(info));
+  }
+
+  // Of the run as a whole: the first process tells of it. Call it after Arrange.
+  void AddNotSeen(const std::vector<std::string>& sentences) {
+    if (sentences.empty() || infos_.empty()) return;
+    auto metadata = std::make_shared<nlohmann::json>(*infos_[0].metadata);
+    nlohmann::json& list = (*metadata)["not_seen"];
+    if (!list.is_array()) list = nlohmann::json::array();
+    for (const std::string& sentence : sentences) list.push_back(sentence);
+    infos_[0].SetMetadata(std::move(metadata));
   }
 
   // Call it after the last Add. Orders the processes, those of unreadable files last.
@@ -327,6 +340,33 @@ absl::StatusOr<std::vector<std::string>> ListLogs(const std::string& folder) {
   return logs;
 }
 
+// What the run's processes could not follow, a sentence for each program and reason.
+std::vector<std::string> ListNotFollowed(const fs::path& folder) {
+  constexpr size_t kMaxBytes = 128 << 10, kMaxNamed = 20;
+  const fs::path path = folder / kNotFollowedName;
+  std::error_code error;
+  std::vector<std::string> sentences;
+  if (!fs::is_regular_file(fs::symlink_status(path, error))) return sentences;
+  std::string text(kMaxBytes, '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(file.gcount()));
+  std::map<std::string, uint64_t> counts;  // by line
+  for (const absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) ++counts[std::string(line)];
+  uint64_t others = 0;
+  for (const auto& [line, count] : counts) {
+    const size_t tab = line.find('\t');
+    if (tab == std::string::npos || sentences.size() >= kMaxNamed) {
+      others += count;
+      continue;
+    }
+    sentences.push_back(absl::StrCat(Counted(count, "process", "processes"), " of ", line.substr(tab + 1), ": ",
+                                     line.substr(0, tab)));
+  }
+  if (others != 0) sentences.push_back(absl::StrCat(Counted(others, "more process", "more processes"), " that can't be followed"));
+  return sentences;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Trace>> OpenLogs(std::unique_ptr<LogFile> file, ReadingObserver* observer) {
@@ -370,6 +410,7 @@ absl::StatusOr<std::unique_ptr<Trace>> OpenLogs(const std::string& path, Reading
   }
   if (!readable) return first_error;
   trace->Arrange();
+  trace->AddNotSeen(ListNotFollowed(fs::path(logs->front()).parent_path()));
   return trace;
 }
 

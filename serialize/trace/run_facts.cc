@@ -159,6 +159,9 @@ RunFacts GatherFacts(const Trace& trace) {
     facts.lost_calls += process.damage.lost_calls;
     facts.lost_calls_exact = facts.lost_calls_exact && process.damage.lost_calls_exact;
   }
+  for (const ProcessInfo& process : trace.processes()) {
+    if (facts.calls == 0 && !process.known.no_calls.empty()) AddOnce(process.known.no_calls, &facts.not_seen);
+  }
   if (!facts.started.empty()) facts.not_seen.push_back(DescribeStarted(facts.started));
   return facts;
 }

@@ -112,7 +112,7 @@ void CountGetters(const json& metadata, const json& end, ProcessMetadata* known)
     for (const json& thread : threads) add(IntMember(thread, "getters"));
   } else if (const std::optional<int64_t> all = IntMember(end, "getters")) {
     add(all);
-  } else if (known->signal.has_value()) {
+  } else if (known->signal.has_value() || known->exit_code.has_value()) {
     const json& levels = Member(metadata, "levels");
     const bool some_level = std::any_of(levels.begin(), levels.end(), [](const json& level) {
       return level == kSetattrLevel || level == kFunctionLevel;
@@ -162,6 +162,7 @@ ProcessMetadata ParseProcessMetadata(const json& metadata) {
     if (std::find(known.not_seen.begin(), known.not_seen.end(), text) == known.not_seen.end())
       known.not_seen.push_back(std::move(text));
   }
+  known.no_calls = TextMember(metadata, "no_calls");
   known.started = StartedMember(FindMember(end, "started_programs") != nullptr ? end : metadata);
   return known;
 }

@@ -33,15 +33,12 @@ using FollowFunction = decltype(&torchtrace_follow);
 inline constexpr char kPreloadLibraries[] = "LD_PRELOAD";
 inline constexpr char kFollowTask[] = "TORCHTRACE_FOLLOW";
 
-// Beside the task: what was started and can't be followed, one line each: the reason, a tab, the file.
-inline constexpr char kNotFollowedName[] = ".not-followed";
-
 // The task that this process started with; null: none.
 const char* InheritedTask();
 // What that follows; null: nothing.
 const char* FollowedTask();
 
-// Appends a line to the task's list. Async-signal-safe.
+// Appends a line to the list beside the task (serialize/base/log_folder.h). Async-signal-safe.
 void NoteNotFollowed(const char* task, const char* file, const char* why);
 
 }  // namespace torchtrace

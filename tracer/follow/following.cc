@@ -11,6 +11,7 @@
 #include <atomic>
 #include <string_view>
 
+#include "serialize/base/log_folder.h"
 #include "tracer/follow/follow.h"
 #include "tracer/follow/preloadable.h"
 #include "tracer/record/export.h"

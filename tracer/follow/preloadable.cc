@@ -85,11 +85,10 @@ Preloadable IsPreloadableProgram(const OpenFile& file, const Elf64_Ehdr& header)
                        sizeof headers[0];
   for (size_t i = 0; i < count; ++i) {
     if (headers[i].p_type != PT_INTERP) continue;
-    char text[256];
-    std::string_view linker(text, file.Read(text, std::min<size_t>(headers[i].p_filesz, sizeof text),
-                                            headers[i].p_offset));
-    linker = linker.substr(0, linker.find('\0'));
-    if (linker.substr(linker.rfind('/') + 1) != kLinker) return {.why_not = "its dynamic linker is not glibc's"};
+    char linker[256];
+    linker[file.Read(linker, std::min<size_t>(headers[i].p_filesz, sizeof linker - 1), headers[i].p_offset)] = '\0';
+    const char* const name = strrchr(linker, '/');
+    if (name == nullptr || name + 1 != kLinker) return {.why_not = "its dynamic linker is not glibc's"};
     if (NeedsAsan(file, headers, count)) return {.why_not = "AddressSanitizer lets no library come before its own"};
     return {.yes = true};
   }

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
-#include "tracer/follow/follow.h"
+#include "serialize/base/log_folder.h"
 
 namespace torchtrace {
 namespace {

@@ -12,6 +12,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "serialize/base/log_folder.h"
 #include "serialize/render/render.h"
 #include "tracer/launch/follow_task.h"
 #include "tracer/launch/run_metadata.h"
@@ -20,8 +21,6 @@ namespace torchtrace {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr char kLogSuffix[] = ".ttlog";
 
 // Checks a part of the folder's name that comes from the environment: it must not lead to another folder, and must be
 // printable.

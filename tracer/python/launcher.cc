@@ -71,7 +71,9 @@ void TakeProcessName(const char* python) {
 // From now on: torchtrace itself may have started programs before.
 void FollowStarted(const RuntimeRequest& request) {
   const auto follow = reinterpret_cast<FollowFunction>(dlsym(RTLD_DEFAULT, kFollowName));
-  if (follow != nullptr && request.follow_task != nullptr) follow(request.follow_task, request.follow_library);
+  const bool follows = request.follow_task != nullptr && follow != nullptr &&
+                       follow(request.follow_task, request.follow_library);
+  if (follows || request.followed != 0) Recorder::Get()->SetFollows();
   const auto watch_exit = reinterpret_cast<WatchExitFunction>(dlsym(RTLD_DEFAULT, kWatchExitName));
   if (watch_exit != nullptr) watch_exit(EndedByC);
 }

@@ -326,7 +326,7 @@ void EndBeforeExec(PyObject* path) {
   if (!file.has_value() || !IsProgram(*file)) return;
   if (InForkedChild()) {
     NoteStartedProgram(*file);
-  } else if (Recorder* const recorder = Recorder::Get(); recorder != nullptr) {
+  } else if (Recorder* const recorder = Recorder::Get(); recorder != nullptr && !recorder->follows()) {
     recorder->NoteNotSeen("what ran after the program's os.exec* of " + *file);
   }
   EndProgram({.provisional = 0, .exit_code = 0, .signal = 0});

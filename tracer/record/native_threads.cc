@@ -38,7 +38,7 @@ bool Counts(void* function) {
   if (_dl_find_object == nullptr || _dl_find_object(function, &found) != 0) return true;
   std::string_view name = found.dlfo_link_map->l_name;
   if (name.empty()) name = "libpython";  // the main program, which may be Python itself
-  name = name.substr(name.rfind('/') + 1);
+  name.remove_prefix(name.rfind('/') + 1);
   const auto is_of = [name](std::string_view library) { return name.find(library) != std::string_view::npos; };
   if (bool (*const is_pythons)() = g_is_pythons; is_of("libpython")) return is_pythons == nullptr || !is_pythons();
   return std::none_of(kBlas.begin(), kBlas.end(), is_of);

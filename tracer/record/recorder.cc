@@ -372,6 +372,11 @@ void Recorder::CountLost(const std::string& what, const std::function<std::strin
 
 void Recorder::CountStarted(const std::string& program, bool python) {
   OrStop([&] {
+    if (follows_) {
+      std::lock_guard<std::mutex> lock(mutex_);
+      if (python) NoteChild();
+      return;
+    }
     std::string name = program;
     // The end of a path is more useful than its beginning.
     if (name.size() > kMaxStartedBytes) name = absl::StrCat("...", name.substr(name.size() - kMaxStartedBytes));

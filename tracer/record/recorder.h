@@ -94,7 +94,11 @@ class TORCHTRACE_EXPORT Recorder {
   // Counts what an error has lost; the first of its kind is also noted with the error.
   void CountLost(const std::string& what, const std::function<std::string()>& why);
 
-  // Counts a process that was started as a new program, which isn't traced. Creates the log of a forked process that
+  // What the process starts is traced too, or noted elsewhere (tracer/follow/follow.h).
+  void SetFollows() { follows_ = true; }
+  bool follows() const { return follows_; }
+
+  // Counts a process that was started as a new program, which isn't traced, unless this one follows. Creates the log of a forked process that
   // has made no call yet.
   void CountStarted(const std::string& program, bool python);
 
@@ -183,6 +187,7 @@ class TORCHTRACE_EXPORT Recorder {
   std::atomic<bool> quiet_{false};
   std::atomic<bool> stopped_{false};
   std::atomic<bool> finished_{true};
+  std::atomic<bool> follows_{false};
   std::optional<std::string> before_children_;  // fork_metadata at the first fork or start of a Python
   std::atomic<uint64_t> intern_bytes_{0};
   std::atomic<uint64_t> intern_resets_{0};
