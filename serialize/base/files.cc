@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +17,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <set>
 #include <string_view>
 #include <system_error>
 #include <thread>
@@ -148,6 +151,28 @@ absl::StatusOr<std::unique_ptr<FolderLock>> FolderLock::Lock(const std::string& 
     void* const mapping = mmap(nullptr, kBytes, PROT_NONE, MAP_SHARED, file, 0);
     return std::unique_ptr<FolderLock>(new FolderLock(log, mapping == MAP_FAILED ? nullptr : mapping));
   }
+}
+
+std::vector<int> FolderLock::Sharing(const std::string& log) {
+  std::set<int> pids;
+  struct stat info;
+  if (lstat((log + "/" + kName).c_str(), &info) != 0) return {};
+  // proc(5): `1: FLOCK  ADVISORY  READ 1234 08:01:131074 0 EOF`
+  std::ifstream locks("/proc/locks");
+  for (std::string line; std::getline(locks, line);) {
+    char kind[16], access[16];
+    int pid;
+    unsigned int major, minor;
+    unsigned long long inode;
+    if (sscanf(line.c_str(), "%*d: %15s ADVISORY %15s %d %x:%x:%llu", kind, access, &pid, &major, &minor, &inode) != 6) {
+      continue;
+    }
+    if (std::string_view(kind) == "FLOCK" && std::string_view(access) == "READ" && inode == info.st_ino &&
+        makedev(major, minor) == info.st_dev) {
+      pids.insert(pid);
+    }
+  }
+  return {pids.begin(), pids.end()};
 }
 
 FolderLock::~FolderLock() {

@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -58,6 +59,8 @@ class FolderLock {
   static absl::StatusOr<std::unique_ptr<FolderLock>> Share(const std::string& log);
   // Releases a lock, and takes it again alone. Null: another process holds it.
   static std::unique_ptr<FolderLock> TakeAlone(std::unique_ptr<FolderLock> lock);
+  // The processes on this machine, in order, that share the lock of the folder `log`, as far as the system tells.
+  static std::vector<int> Sharing(const std::string& log);
   // Releases this process's copy of the lock. The last copy removes the file.
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;

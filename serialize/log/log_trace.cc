@@ -1,6 +1,7 @@
 #include "serialize/log/log_trace.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <deque>
@@ -15,8 +16,10 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
+#include "serialize/base/files.h"
 #include "serialize/base/log_folder.h"
 #include "serialize/base/text.h"
 #include "serialize/log/call_reader.h"
@@ -367,6 +370,19 @@ std::vector<std::string> ListNotFollowed(const fs::path& folder) {
   return sentences;
 }
 
+// The processes of the run that still run and have recorded nothing, in a sentence; empty: there are none.
+std::vector<std::string> ListRunning(const fs::path& folder, const std::vector<ProcessInfo>& infos) {
+  std::vector<int> running = FolderLock::Sharing(folder.string());
+  std::erase_if(running, [&](int pid) {
+    return pid == getpid() || std::any_of(infos.begin(), infos.end(), [pid](const ProcessInfo& info) {
+             return info.known.pid == pid;
+           });
+  });
+  if (running.empty()) return {};
+  return {absl::StrCat("what the run's ", running.size() == 1 ? "process " : "processes ",
+                       absl::StrJoin(running, ", "), " will record: still running")};
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Trace>> OpenLogs(std::unique_ptr<LogFile> file, ReadingObserver* observer) {
@@ -410,7 +426,9 @@ absl::StatusOr<std::unique_ptr<Trace>> OpenLogs(const std::string& path, Reading
   }
   if (!readable) return first_error;
   trace->Arrange();
-  trace->AddNotSeen(ListNotFollowed(fs::path(logs->front()).parent_path()));
+  const fs::path log_folder = fs::path(logs->front()).parent_path();
+  trace->AddNotSeen(ListNotFollowed(log_folder));
+  trace->AddNotSeen(ListRunning(log_folder, trace->processes()));
   return trace;
 }
 
