@@ -115,3 +115,46 @@ def test_every_call_is_seen(tmp_path, alone):
     ).check()
     for i, (call, apis) in enumerate(CALLS.items()):
         assert Counter(ended.apis(f"out-{i}")) == {f"mine.{api}": ROUNDS for api in apis}, call
+
+
+# The interpreter specializes a call site for the class that comes second there, at its first call.
+SECOND = """
+from mine import Bare
+class Foreign:
+    read = 1
+    def __init__(self, x): pass
+class Late(Bare): pass
+class Own:
+    def __init__(self, x): self.x = x
+def constructs(late):
+    for made in [Foreign] + [late] * 1000: made(1)
+def reads(late):
+    for read in [Foreign(1)] + [late] * 1000: read.read
+"""
+
+
+def test_types_that_are_new_at_a_call_that_is_specialized(tmp_path):
+    (tmp_path / "mine.py").write_text(LIBRARY)
+    (tmp_path / "second.py").write_text(SECOND)
+    ended = python(
+        """
+        import torchtrace, second
+        for name in ("Bare", "Bare.read.__get__"):
+            with torchtrace.trace(name, levels=0, api_list=["mine." + name], include_getters=True,
+                                  formats="none"):
+                class Late(second.Bare): pass
+                for late in (second.Late, Late):
+                    late_object = late.__new__(late)
+                    late_object.x = 1
+                    second.constructs(late) if name == "Bare" else second.reads(late_object)
+        with torchtrace.trace("frames", levels=3, formats="none"):
+            class Own:
+                def __init__(self, x): self.x = x
+            for own in (second.Own, Own): second.constructs(own)
+        """,
+        tmp_path,
+    ).check()
+    for name in ("Bare", "Bare.read.__get__"):
+        assert Counter(ended.apis(name)) == {"mine." + name: 2000}
+    frames = Counter(ended.apis("frames"))
+    assert (frames["second.Own.__init__"], frames["__main__.Own.__init__"]) == (1000, 1000)

@@ -81,6 +81,8 @@ inline unsigned int TypeVersion(const PyTypeObject* type) {
 // AllocateAsUsual and GetAsUsual do the same as the usual ones, but are other functions.
 inline constexpr bool kMakesUnasked = PY_VERSION_HEX >= 0x030D0000;
 inline constexpr bool kReadsUnasked = PY_VERSION_HEX >= 0x030E0000;
+// And 3.13 constructors where a frame evaluation function is set.
+inline constexpr bool kMakesUnevaluated = PY_VERSION_HEX >= 0x030D0000 && PY_VERSION_HEX < 0x030E0000;
 inline bool IsMadeUnasked(const PyTypeObject* type) {
   return kMakesUnasked && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && type->tp_alloc == PyType_GenericAlloc;
 }

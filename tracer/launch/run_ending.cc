@@ -80,8 +80,12 @@ absl::Status RunEnding::TryFinish() {
 
 void RunEnding::Report(const absl::Status& status) const {
   if (status.ok() || options_.recording.quiet) return;
-  SayLines(absl::StrCat(PlainLine(std::string(status.message())), "\nthe log is kept; type: torchtrace render ",
-                        PlainLine(ShellQuote(options_.shown_name))));
+  std::string text = PlainLine(std::string(status.message()));
+  // The program, or another one, may have removed it.
+  if (OpenLogs(options_.folder).ok()) {
+    absl::StrAppend(&text, "\nthe log is kept; type: torchtrace render ", PlainLine(ShellQuote(options_.shown_name)));
+  }
+  SayLines(text);
 }
 
 void RunEnding::RenderEarly() {

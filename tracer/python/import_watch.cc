@@ -89,8 +89,30 @@ PyObject* ExecModule(PyObject*, PyObject* args, PyObject* kwargs) {
   return result;
 }
 
-PyMethodDef g_exec_module = {"exec_module", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(ExecModule)),
-                             METH_VARARGS | METH_KEYWORDS, "Execute the module."};
+// The replacement's type. Like the Python function it replaces it is itself in a class, binds to instances of any class
+// (importlib.abc copies it into another one), and shows the function's attributes.
+PyObject* GetOfOriginal(PyObject*, PyObject* name) { return PyObject_GetAttr(ImportWatches().original, name); }
+PyObject* ReprOfOriginal(PyObject*) { return PyObject_Repr(ImportWatches().original); }
+PyObject* Bind(PyObject* self, PyObject* loader, PyObject*) {
+  return loader == nullptr ? Py_NewRef(self) : PyMethod_New(self, loader);
+}
+
+PyTypeObject* ReplacementType() {
+  static PyTypeObject* const ready = [] {
+    static PyTypeObject type = {
+        .ob_base = {.ob_base = {.ob_refcnt = 1}},
+        .tp_name = "function",
+        .tp_basicsize = sizeof(PyObject),
+        .tp_repr = ReprOfOriginal,
+        .tp_call = ExecModule,
+        .tp_getattro = GetOfOriginal,
+        .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_METHOD_DESCRIPTOR,
+        .tp_descr_get = Bind,
+    };
+    return PyType_Ready(&type) == 0 ? &type : nullptr;
+  }();
+  return ready;
+}
 
 absl::Status PythonError(const std::string& what) {
   PyErr_Clear();
@@ -109,19 +131,12 @@ absl::Status Install() {
   }
   PyObject* const original = PyObject_GetAttrString(state.loader_type, "exec_module");
   if (original == nullptr) return PythonError("_LoaderBasics has no exec_module");
-  // An instance method binds to the loader like the Python function it replaces.
-  PyObject* const function = PyCFunction_New(&g_exec_module, nullptr);
-  PyObject* const method = function != nullptr ? PyInstanceMethod_New(function) : nullptr;
-  Py_XDECREF(function);
-  if (method == nullptr || PyObject_SetAttrString(state.loader_type, "exec_module", method) != 0) {
-    Py_XDECREF(method);
-    Py_DECREF(original);
+  Py_XSETREF(state.original, original);
+  state.ours = ReplacementType() == nullptr ? nullptr : PyObject_New(PyObject, ReplacementType());
+  if (state.ours == nullptr || PyObject_SetAttrString(state.loader_type, "exec_module", state.ours) != 0) {
+    Py_CLEAR(state.ours);
     return PythonError("_LoaderBasics cannot be changed");
   }
-  // GetAttr on a class binds, so keep its result, which Uninstall compares.
-  state.ours = PyObject_GetAttrString(state.loader_type, "exec_module");
-  Py_DECREF(method);
-  Py_XSETREF(state.original, original);
   state.installed = true;
   return absl::OkStatus();
 }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "dialects/python/setattr/call_through.h"
+#include "dialects/python/setattr/hidden_types.h"
 #include "dialects/python/setattr/patch_list.h"
 #include "dialects/python/setattr/patches.h"
 #include "tracer/cpython/objects.h"
@@ -47,18 +48,11 @@ bool IsToldByItsClass(const CallableEntry& entry, PyObject* const* arguments, Py
   return own != nullptr && own->installation == g_layers[kLayer].installation;
 }
 
-// Make the specialising interpreter call what is patched, for ever: subclasses may be gone by the time when patches are
-// undone. They don't inherit the pointers: those that are made later are hidden at their first call.
-void HideMaking(PyTypeObject* type, PyObject* constructor) {
+// The Python function that initialises the type's instances; null: none does.
+PyObject* ConstructorOf(PyTypeObject* type) {
   static PyObject* const name = PyUnicode_InternFromString("__init__");
-  if (!IsMadeUnasked(type) || _PyType_Lookup(type, name) != constructor) return;
-  type->tp_alloc = AllocateAsUsual;
-  PyType_Modified(type);
-}
-void HideReading(PyTypeObject* type) {
-  if (!IsReadUnasked(type)) return;
-  type->tp_getattro = GetAsUsual;
-  PyType_Modified(type);
+  PyObject* const found = _PyType_Lookup(type, name);
+  return found != nullptr && PyFunction_Check(found) ? found : nullptr;
 }
 
 template <int kLayer>
@@ -73,7 +67,7 @@ PyObject* EnterVectorcall(PyObject* callable, PyObject* const* arguments, size_t
   if (entry == nullptr) return call();
   if (entry->constructed != nullptr) [[unlikely]] {
     if (IsToldByItsClass<kLayer>(*entry, arguments, count)) return call();
-    HideMaking(Py_TYPE(arguments[0]), callable);
+    if (PyTypeObject* const type = Py_TYPE(arguments[0]); ConstructorOf(type) == callable) HideMaking(type);
     return CallThrough(g_layers[kLayer], *entry->api, {nullptr, arguments + 1, count - 1, names, nullptr}, call);
   }
   if (entry->reads && count > 0) [[unlikely]]
@@ -146,6 +140,13 @@ bool IsEntry(vectorcallfunc function) {
 
 vectorcallfunc g_also = nullptr;
 
+// A subclass of what was patched.
+void HideNewType(PyTypeObject* type) {
+  PyObject* const constructor = ConstructorOf(type);
+  if (constructor != nullptr && IsEntry(reinterpret_cast<PyFunctionObject*>(constructor)->vectorcall)) HideMaking(type);
+  if (InheritsFromHidden(type)) HideReading(type);
+}
+
 // The entry for `callable`, new or reused.
 CallableEntry* TakeEntry(int layer, PyObject* callable, const TracedApi* api, vectorcallfunc original) {
   CallableEntry* entry = g_entries[layer].Find(callable);
@@ -159,19 +160,6 @@ CallableEntry* TakeEntry(int layer, PyObject* callable, const TracedApi* api, ve
 }
 
 }  // namespace
-
-void ForEachSubclass(PyTypeObject* type, absl::FunctionRef<void(PyTypeObject*)> visit) {
-  visit(type);
-  // type's own method, as a metaclass may define another.
-  PyObject* const method = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyType_Type), "__subclasses__");
-  PyObject* const types = method == nullptr ? nullptr : PyObject_CallOneArg(method, reinterpret_cast<PyObject*>(type));
-  PyErr_Clear();
-  for (Py_ssize_t i = 0; types != nullptr && i < PyList_GET_SIZE(types); ++i) {
-    ForEachSubclass(reinterpret_cast<PyTypeObject*>(PyList_GET_ITEM(types, i)), visit);
-  }
-  Py_XDECREF(types);
-  Py_XDECREF(method);
-}
 
 void PatchAlso(vectorcallfunc vectorcall) { g_also = vectorcall; }
 
@@ -228,7 +216,11 @@ bool PatchConstructor(int layer, PyTypeObject* type, const TracedApi* api, Patch
   if (function == nullptr || !PyFunction_Check(function)) return false;
   if (!PatchCallable(layer, function, api, patches)) return false;
   g_entries[layer].Find(function)->constructed = type;
-  ForEachSubclass(type, [function](PyTypeObject* each) { HideMaking(each, function); });
+  if (!kMakesUnasked) return true;
+  ForEachSubclass(type, [function](PyTypeObject* each) {
+    if (ConstructorOf(each) == function) HideMaking(each);
+  });
+  WatchNewTypes(HideNewType);
   return true;
 }
 
@@ -242,6 +234,7 @@ bool PatchGetter(int layer, PyTypeObject* type, PyObject* function, const Traced
     PyType_Modified(type);
   }
   ForEachSubclass(type, HideReading);
+  WatchNewTypes(HideNewType);
   return true;
 }
 

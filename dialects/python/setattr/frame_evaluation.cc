@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "dialects/python/setattr/attribute_path.h"
+#include "dialects/python/setattr/hidden_types.h"
 #include "tracer/cpython/frames.h"
 #include "tracer/python/python_patch.h"
 #include "tracer/record/recorder.h"
@@ -156,6 +157,11 @@ void KeepFrameEvaluation() {
 void UseFrameEvaluation() {
   ++g_evaluation_users;
   KeepFrameEvaluation();
+  if (!kMakesUnevaluated) return;
+  ForEachSubclass(&PyBaseObject_Type, HideMaking);
+  WatchNewTypes([](PyTypeObject* type) {
+    if (g_evaluation_users > 0) HideMaking(type);
+  });
 }
 
 void ReleaseFrameEvaluation() {

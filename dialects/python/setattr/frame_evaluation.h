@@ -1,7 +1,7 @@
 // A frame evaluation function (PEP 523) that only calls CPython's own. Every call of a Python function costs more while
 // it is set, so it is only used where nothing else will do:
 //
-// - On CPython 3.11 for native entries: a call from bytecode to a Python function runs in the caller's C frame there
+// - On CPython 3.11 for native entries: there a call from bytecode to a Python function runs in the caller's C frame
 // and
 //   ignores the function's `vectorcall` pointer, where the entries are, unless such a function is set.
 // - Before 3.12 for running_calls.h.

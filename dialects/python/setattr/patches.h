@@ -6,7 +6,6 @@
 
 #include <Python.h>
 
-#include "absl/functional/function_ref.h"
 #include "dialects/python/describe/describe_call.h"
 #include "dialects/python/setattr/patch_list.h"
 
@@ -35,10 +34,6 @@ bool PatchConstructor(int layer, PyTypeObject* type, const TracedApi* api, Patch
 
 // For the getter of a property in Python. `type`: the property's class; null: another object has it.
 bool PatchGetter(int layer, PyTypeObject* type, PyObject* function, const TracedApi* api, PatchList* patches);
-
-// Calls `visit` with the type and all its subclasses, more than once if they lead to each other by several bases. The
-// garbage collector may run; no Python error may be set.
-void ForEachSubclass(PyTypeObject* type, absl::FunctionRef<void(PyTypeObject*)> visit);
 
 // What the function's first C argument is.
 enum class MethodSelf {

@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "dialects/python/describe/object_names.h"
 #include "dialects/python/setattr/frame_evaluation.h"
+#include "dialects/python/setattr/hidden_types.h"
 #include "dialects/python/setattr/patches.h"
 #include "tracer/cpython/frames.h"
 #include "tracer/cpython/objects.h"
@@ -94,6 +95,26 @@ void Watch(PyFunctionObject* function, PyCodeObject* code) {
   if (g_watching) Replace(function, FunctionVectorcall(), EnterWatched);
   HideFutureFunctions(code);
 }
+
+// The type's own properties may be read without a call of their getters.
+void HideWatchedGetters(PyTypeObject* type) {
+  PyObject* const dict = DictOf(type);
+  if (!kReadsUnasked || dict == nullptr) return;
+  PyObject *name, *value;
+  for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &name, &value);) {
+    if (Py_TYPE(value) != &PyProperty_Type) continue;
+    PyObject* const getter = StructMember(value, "fget");
+    if (getter != nullptr && PyFunction_Check(getter) &&
+        WatchedFunctions().contains(reinterpret_cast<PyFunctionObject*>(getter))) {
+      return ForEachSubclass(type, HideReading);
+    }
+  }
+}
+void HideNewGetters(PyTypeObject* type) {
+  if (InheritsFromHidden(type)) HideReading(type);
+  HideWatchedGetters(type);
+}
+
 // Watches the functions that are reached from modules: their own, those of classes, those that a decorator wraps. Calls
 // no Python code.
 class ModuleFunctions {
@@ -190,6 +211,10 @@ absl::Status WatchCalls(const char* name) {
       },
       nullptr);
   if (AnythingIsFrozen()) ModuleFunctions().WatchAll();
+  if (kReadsUnasked) {
+    ForEachSubclass(&PyBaseObject_Type, HideWatchedGetters);
+    WatchNewTypes(HideNewGetters);
+  }
   return absl::OkStatus();
 }
 

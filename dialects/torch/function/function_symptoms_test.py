@@ -176,6 +176,67 @@ def test_a_watched_import():
     assert ours.check().stdout == theirs.check().stdout
 
 
+# importlib.abc copies a method that the watch replaces.
+COPIED_LOADER = """
+import importlib.abc, importlib.util
+import inspect
+
+class Loader(importlib.abc.InspectLoader):
+    def get_source(self, name):
+        return "x = 1"
+
+def loaded():
+    spec = importlib.util.spec_from_loader("mine", Loader())
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.x
+
+method = importlib.abc.InspectLoader.exec_module
+print(loaded(), repr(method).split(" at ")[0], inspect.isfunction(method))
+print(inspect.signature(method), method.__doc__, method.__name__, method.__code__.co_argcount)
+import torch
+print(loaded())
+"""
+
+
+def test_a_loader_that_is_copied_while_an_import_is_watched():
+    ours, theirs = traced(COPIED_LOADER, "0,1"), untraced(COPIED_LOADER)
+    assert ours.check().stdout == theirs.check().stdout
+
+
+# Hot, with other reads first where a call site is specialized.
+ASKING_PROPERTIES = """
+import torch
+from torch.overrides import handle_torch_function, has_torch_function_unary
+
+class Other:
+    asks = 1
+
+class Asks:
+    def __init__(self):
+        self.x = torch.ones(2)
+    @property
+    def asks(self):
+        if has_torch_function_unary(self.x):
+            return handle_torch_function(Asks.asks.fget, (self.x,), self)
+        return self.x
+
+class Heir(Asks):
+    pass
+
+def reads(it):
+    for each in [Other()] + [it] * 1000:
+        each.asks
+
+reads(Asks())
+reads(Heir())
+"""
+
+
+def test_properties_that_ask():
+    assert traced(ASKING_PROPERTIES, "1").check().apis(1).count("__main__.Asks.asks") == 2000
+
+
 KEPT = """
 import functools, gc, weakref, torch
 from torch.overrides import handle_torch_function, has_torch_function
