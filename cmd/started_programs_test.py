@@ -1,4 +1,4 @@
-"""Processes that a traced program starts as new programs: not traced, but reported by name."""
+"""Processes that a traced program starts as new programs, with --no-follow: not traced, but reported by name."""
 
 import json
 import os
@@ -14,7 +14,7 @@ def started(tmp_path, code, status=0):
     """The started programs in run.json, by file name, and the sentence of `info`."""
     (tmp_path / "program.py").write_text(code)
     env = {"TORCHTRACE_PYTHON": tool.PYTHON}
-    ended = torchtrace("run", "-qfo", "out", "program.py", cwd=tmp_path, env=env)
+    ended = torchtrace("run", "-qfo", "out", "--no-follow", "program.py", cwd=tmp_path, env=env)
     assert ended.status == status, ended
     # A killed run leaves no run.json.
     torchtrace("render", "-qf", "out", "--formats", "apis", cwd=tmp_path)

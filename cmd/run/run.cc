@@ -202,10 +202,9 @@ std::unique_ptr<App> MakeRunApp(RunOptions* options) {
        "An option for Python itself, such as --python-arg=-O or --python-arg=-Xdev; may be repeated",
        /*check=*/{}, /*variable=*/false},
       {kLaunching, "--no-follow", &options->no_follow, "",
-       "Don't trace the Python programs that the program starts (see docs/RUN.md)"},
+       "Don't trace the Python programs that the program starts"},
       {kLaunching, "--follow-only", &options->follow_only, "GLOB",
-       "Of the Python programs that the program starts, trace only those whose command line matches GLOB; may be "
-       "repeated"},
+       "Of those, trace only the ones whose command line matches GLOB; may be repeated"},
       {kGeneral, "-q,--quiet", &recording.quiet, "", "Print nothing about tracing"},
       {kGeneral, "-v,--verbose", &options->verbose, "", "Print what is done; may be repeated"},
   };

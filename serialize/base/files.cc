@@ -29,6 +29,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace torchtrace {
 namespace {
@@ -141,8 +142,10 @@ absl::StatusOr<std::unique_ptr<FolderLock>> FolderLock::Lock(const std::string& 
     if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) return Failed(log, EINVAL);
     if (flock(file, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0) {
       if (errno == EWOULDBLOCK) {
+        const std::vector<int> sharing = Sharing(log);
+        const std::string holder = sharing.empty() ? Holder(file) : absl::StrCat("process ", absl::StrJoin(sharing, ", "));
         return absl::AlreadyExistsError(absl::StrCat(
-            "is in use: ", Holder(file), ", or one that it forked, still writes its trace there; wait until it ends"));
+            "is in use: ", holder, ", or one that it forked, still writes its trace there; wait until it ends"));
       }
       return std::unique_ptr<FolderLock>(new FolderLock(log, nullptr));
     }

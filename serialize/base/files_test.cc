@@ -13,6 +13,8 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
@@ -36,6 +38,20 @@ class FolderLockTest : public ::testing::Test {
 
   const std::string log_ = TestFolder();
 };
+
+TEST_F(FolderLockTest, IsShared) {
+  auto first = FolderLock::Share(log_).value(), second = FolderLock::Share(log_).value();
+  EXPECT_THAT(Refusal(), HasSubstr("is in use"));
+  EXPECT_EQ(FolderLock::Sharing(log_), std::vector<int>{getpid()});
+  EXPECT_EQ(FolderLock::TakeAlone(std::move(first)), nullptr);
+  auto alone = FolderLock::TakeAlone(std::move(second));
+  ASSERT_NE(alone, nullptr);
+  EXPECT_TRUE(absl::IsAlreadyExists(FolderLock::Share(log_).status()));
+  EXPECT_EQ(FolderLock::Sharing(log_), std::vector<int>());
+  alone.reset();
+  EXPECT_FALSE(fs::exists(log_ + "/.lock"));
+  EXPECT_EQ(Refusal(), "");
+}
 
 TEST_F(FolderLockTest, HasOneHolder) {
   auto lock = Take();

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -127,6 +128,20 @@ void AddOnce(const std::string& text, std::vector<std::string>* texts) {
   if (std::find(texts->begin(), texts->end(), text) == texts->end()) texts->push_back(text);
 }
 
+// What no process has imported: a process that a program starts may import what the program itself doesn't. Forked
+// processes have what their parents imported, and don't say.
+std::vector<std::string> NotImported(const std::vector<ProcessInfo>& processes) {
+  std::vector<std::string> texts;
+  bool first = true;
+  for (const ProcessInfo& process : processes) {
+    const std::vector<std::string>& own = process.known.not_imported;
+    if (process.known.role == "fork") continue;
+    if (std::exchange(first, false)) texts = own;
+    std::erase_if(texts, [&own](const std::string& text) { return std::find(own.begin(), own.end(), text) == own.end(); });
+  }
+  return texts;
+}
+
 }  // namespace
 
 RunFacts GatherFacts(const Trace& trace) {
@@ -159,9 +174,7 @@ RunFacts GatherFacts(const Trace& trace) {
     facts.lost_calls += process.damage.lost_calls;
     facts.lost_calls_exact = facts.lost_calls_exact && process.damage.lost_calls_exact;
   }
-  for (const ProcessInfo& process : trace.processes()) {
-    if (facts.calls == 0 && !process.known.no_calls.empty()) AddOnce(process.known.no_calls, &facts.not_seen);
-  }
+  for (const std::string& text : NotImported(trace.processes())) AddOnce(text, &facts.not_seen);
   if (!facts.started.empty()) facts.not_seen.push_back(DescribeStarted(facts.started));
   return facts;
 }

@@ -162,7 +162,7 @@ ProcessMetadata ParseProcessMetadata(const json& metadata) {
     if (std::find(known.not_seen.begin(), known.not_seen.end(), text) == known.not_seen.end())
       known.not_seen.push_back(std::move(text));
   }
-  known.no_calls = TextMember(metadata, "no_calls");
+  known.not_imported = TextsMember(FindMember(end, "not_imported") != nullptr ? end : metadata, "not_imported");
   known.started = StartedMember(FindMember(end, "started_programs") != nullptr ? end : metadata);
   return known;
 }

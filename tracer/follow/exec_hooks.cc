@@ -70,8 +70,8 @@ const NextFunctions& Nexts() {
 
 std::atomic<void (*)(int)> g_exits{nullptr};
 
-// Calls `start(environment)` with the two variables. The stack holds what is usual: in a vforked child a mapping would
-// stay its parent's.
+// Calls `start(environment)` with the two variables, and without them if they are too much. The stack holds what is
+// usual: in a vforked child a mapping would stay its parent's.
 template <typename Start>
 [[gnu::noinline]] int WithVariables(char* const* environment, Start start) {
   constexpr size_t kMostOnStack = 64 << 10;
@@ -80,7 +80,9 @@ template <typename Start>
                            ? alloca(bytes)
                            : mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return start(environment);
-  const int result = start(FollowedEnvironment(environment, memory).get());
+  int result = start(FollowedEnvironment(environment, memory).get());
+  // exec sets errno, posix_spawn returns the error.
+  if (result == E2BIG || (result == -1 && errno == E2BIG)) result = start(environment);
   const int error = errno;
   if (bytes > kMostOnStack) munmap(memory, bytes);
   errno = error;

@@ -9,16 +9,20 @@
 // take them off again, out of /proc/PID/environ too. The program hands them on to what it starts in turn; a Python runs
 // with the runtime (cmd/run/preload.cc).
 //
-// Found by dlsym; if another executable runs the program (`import torchtrace` under python) they don't exist.
+// The functions are found by dlsym; if another executable runs the program (`import torchtrace` under python) they don't exist.
 
 #ifndef TORCHTRACE_TRACER_FOLLOW_FOLLOW_H_
 #define TORCHTRACE_TRACER_FOLLOW_FOLLOW_H_
 
-// From now on this process follows what it starts, with this task (its path) and this library. Null: no longer. False:
-// the names are too long, or LD_PRELOAD can't express the library's.
+// From now on this process follows what it starts, with this task (its path) and this library; null: with those that it
+// inherited. False: the names are too long, or LD_PRELOAD can't express the library's.
 extern "C" bool torchtrace_follow(const char* task, const char* library);
 
-// Found by dlsym too. `exits` is called, perhaps in a signal handler or in a forked or vforked child, when C code ends the
+// Notes that this process isn't recorded, unless `why` is null, and what forked processes could not note, as they had
+// become another user's. Call it at the end.
+extern "C" void torchtrace_note_not_followed(const char* command, const char* why);
+
+// `exits` is called, perhaps in a signal handler or in a forked or vforked child, when C code ends the
 // process by _exit.
 extern "C" void torchtrace_watch_exit(void (*exits)(int status));
 
@@ -26,6 +30,9 @@ namespace torchtrace {
 
 inline constexpr char kWatchExitName[] = "torchtrace_watch_exit";
 using WatchExitFunction = decltype(&torchtrace_watch_exit);
+
+inline constexpr char kNoteNotFollowedName[] = "torchtrace_note_not_followed";
+using NoteNotFollowedFunction = decltype(&torchtrace_note_not_followed);
 
 inline constexpr char kFollowName[] = "torchtrace_follow";
 using FollowFunction = decltype(&torchtrace_follow);
@@ -35,8 +42,11 @@ inline constexpr char kFollowTask[] = "TORCHTRACE_FOLLOW";
 
 // The task that this process started with; null: none.
 const char* InheritedTask();
-// What that follows; null: nothing.
+// What this process follows; null: nothing.
 const char* FollowedTask();
+
+// Begins to follow: torchtrace_follow without what forked processes note.
+bool BeginToFollow(const char* task, const char* library);
 
 // Appends a line to the list beside the task (serialize/base/log_folder.h). Async-signal-safe.
 void NoteNotFollowed(const char* task, const char* file, const char* why);

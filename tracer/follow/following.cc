@@ -5,10 +5,12 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <new>
 #include <string_view>
 
 #include "serialize/base/log_folder.h"
@@ -42,35 +44,64 @@ size_t Count(char* const* environment) {
   return count;
 }
 
-}  // namespace
-
-const char* FollowedTask() { return g_follows ? g_task + sizeof kFollowTask : nullptr; }
-const char* FollowingLibrary() { return g_library; }
-
-void NoteNotFollowed(const char* task, const char* file, const char* why) {
+// Appends to the list beside the task. Keeps errno.
+bool Append(const char* task, const char* text, size_t bytes) {
   const int error = errno;
   char path[PATH_MAX + sizeof kNotFollowedName];
   const size_t folder = static_cast<size_t>(strrchr(task, '/') - task) + 1;
   memcpy(path, task, folder);
   strcpy(path + folder, kNotFollowedName);
-  if (const int list = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
-      list >= 0) {
-    struct stat info;
-    char line[PATH_MAX + 200];
-    const int bytes = snprintf(line, sizeof line, "%s\t%s", why, file);
-    if (bytes > 0 && static_cast<size_t>(bytes) + 1 < sizeof line && fstat(list, &info) == 0 &&
-        S_ISREG(info.st_mode) && info.st_size < kMaxNotedBytes) {
-      for (int i = 0; i < bytes; ++i) {
-        if (line[i] == '\n') line[i] = ' ';
-      }
-      line[bytes] = '\n';
-      if (write(list, line, static_cast<size_t>(bytes) + 1) < 0) {
-        // There is no other place to note it.
-      }
-    }
-    close(list);
-  }
+  const int list = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+  struct stat info;
+  const bool done = list >= 0 && fstat(list, &info) == 0 && S_ISREG(info.st_mode) && info.st_size < kMaxNotedBytes &&
+                    write(list, text, bytes) >= 0;
+  if (list >= 0) close(list);
   errno = error;
+  return done;
+}
+
+// Lines that forked processes could not append, in memory that they share.
+class SharedNotes {
+ public:
+  void Add(const char* text, size_t bytes) {
+    const size_t at = bytes_.fetch_add(bytes);
+    if (at + bytes <= sizeof text_) memcpy(text_ + at, text, bytes);
+  }
+  template <typename Visit>
+  void Take(Visit visit) {
+    const size_t bytes = bytes_.exchange(0);
+    if (bytes != 0) visit(text_, bytes < sizeof text_ ? bytes : strnlen(text_, sizeof text_));
+  }
+
+ private:
+  std::atomic<size_t> bytes_{0};
+  char text_[(16 << 10) - sizeof(bytes_)] = {};
+};
+SharedNotes* g_notes = nullptr;
+
+}  // namespace
+
+bool BeginToFollow(const char* task, const char* library) {
+  g_follows = false;
+  if (strlen(task) >= PATH_MAX || strlen(library) >= PATH_MAX || strpbrk(library, ": \t\n") != nullptr) return false;
+  strcpy(stpcpy(stpcpy(g_task, kFollowTask), "="), task);
+  strcpy(g_library, library);
+  g_follows = true;
+  return true;
+}
+
+const char* FollowedTask() { return g_follows ? g_task + sizeof kFollowTask : nullptr; }
+const char* FollowingLibrary() { return g_library; }
+
+void NoteNotFollowed(const char* task, const char* file, const char* why) {
+  char line[PATH_MAX + 200];
+  int bytes = snprintf(line, sizeof line, "%s\t%s", why, file);
+  if (bytes <= 0 || static_cast<size_t>(bytes) + 1 >= sizeof line) return;
+  for (int i = 0; i < bytes; ++i) {
+    if (line[i] == '\n') line[i] = ' ';
+  }
+  line[bytes++] = '\n';
+  if (!Append(task, line, static_cast<size_t>(bytes)) && g_notes != nullptr) g_notes->Add(line, static_cast<size_t>(bytes));
 }
 
 bool Follows(int folder, const char* path, int flags) {
@@ -80,7 +111,11 @@ bool Follows(int folder, const char* path, int flags) {
   // In another root folder, or as another user, the dynamic linker would complain.
   const int error = errno;
   if (preloadable.yes && faccessat(AT_FDCWD, g_library, R_OK, AT_EACCESS) != 0) {
-    preloadable = {.why_not = "torchtrace's library can't be read there"};
+    preloadable = {.why_not = "torchtrace's library can't be read there, by this user"};
+  }
+  struct stat task_info;
+  if (preloadable.yes && (lstat(task, &task_info) != 0 || task_info.st_uid != geteuid())) {
+    preloadable = {.why_not = "it runs as another user, or in another root folder"};
   }
   errno = error;
   if (preloadable.why_not != nullptr) NoteNotFollowed(task, path, preloadable.why_not);
@@ -135,13 +170,23 @@ FollowedEnvironment::FollowedEnvironment(char* const* environment, void* memory)
 
 }  // namespace torchtrace
 
-extern "C" TORCHTRACE_EXPORT bool torchtrace_follow(const char* task, const char* library) {
+extern "C" {
+
+TORCHTRACE_EXPORT bool torchtrace_follow(const char* task, const char* library) {
   using namespace torchtrace;
-  g_follows = false;
-  if (task == nullptr) return true;
-  if (strlen(task) >= PATH_MAX || strlen(library) >= PATH_MAX || strpbrk(library, ": \t\n") != nullptr) return false;
-  strcpy(stpcpy(stpcpy(g_task, kFollowTask), "="), task);
-  strcpy(g_library, library);
-  g_follows = true;
-  return true;
+  if (task != nullptr && !BeginToFollow(task, library)) return false;
+  if (g_follows && g_notes == nullptr) {
+    void* const memory =
+        mmap(nullptr, sizeof(SharedNotes), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory != MAP_FAILED) g_notes = new (memory) SharedNotes;
+  }
+  return g_follows;
+}
+
+TORCHTRACE_EXPORT void torchtrace_note_not_followed(const char* command, const char* why) {
+  using namespace torchtrace;
+  if (FollowedTask() == nullptr) return;
+  if (why != nullptr) NoteNotFollowed(FollowedTask(), command, why);
+  if (g_notes != nullptr) g_notes->Take([](const char* text, size_t bytes) { Append(FollowedTask(), text, bytes); });
+}
 }

@@ -132,7 +132,7 @@ void TakeVariables(char** environment) {
   const char* const task = InheritedTask();
   // The executable follows what it starts with a task of its own, and through its own functions.
   const bool is_executable = dlsym(RTLD_DEFAULT, kFollowName) != reinterpret_cast<void*>(&torchtrace_follow);
-  if (task != nullptr && !is_executable) torchtrace_follow(task, g_own_name.data());
+  if (task != nullptr && !is_executable) BeginToFollow(task, g_own_name.data());
 }
 
 }  // namespace

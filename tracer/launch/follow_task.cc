@@ -12,6 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
 #include "serialize/base/log_folder.h"
+#include "tracer/launch/runtime_api.h"
 
 namespace torchtrace {
 namespace {
@@ -21,6 +22,8 @@ using Json = nlohmann::json;
 std::string Dump(const Json& json) {
   return json.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
 }
+
+std::string FirstLine() { return absl::StrCat("torchtrace ", kVersion, " ", kRuntimeApiVersion, "\n"); }
 
 absl::Status Damaged() { return absl::InvalidArgumentError("the task of following is damaged"); }
 
@@ -35,7 +38,7 @@ std::string TextMember(const Json& json, const char* name) {
 }  // namespace
 
 std::string FormatFollowTask(const FollowTask& task) {
-  std::string text = absl::StrCat("torchtrace ", kVersion, "\n");
+  std::string text = FirstLine();
   for (const auto& [minor, library] : task.runtimes) absl::StrAppend(&text, "runtime ", minor, " ", library, "\n");
   for (const std::string& glob : task.only) absl::StrAppend(&text, "only ", glob, "\n");
   const Json json = {
@@ -52,6 +55,9 @@ std::string FormatFollowTask(const FollowTask& task) {
 
 absl::StatusOr<FollowTask> ParseFollowTask(std::string_view text) {
   FollowTask task;
+  if (!text.starts_with(FirstLine())) {
+    return absl::InvalidArgumentError("its runtime is of another build of torchtrace: tools/torchtrace builds it again");
+  }
   const size_t lines = text.find("\n\n");
   if (lines == std::string_view::npos) return Damaged();
   const Json json = Json::parse(text.substr(lines), nullptr, /*allow_exceptions=*/false);

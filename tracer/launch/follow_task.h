@@ -24,10 +24,10 @@ struct FollowTask {
   RunEnding::Options ending;
 };
 
-// Lines for the preloaded library, which has no JSON: `torchtrace VERSION`, `runtime MINOR PATH`, `only GLOB`; then an
-// empty line and a JSON object for the runtime. Version: of torchtrace, whose parts must be of one build.
+// Lines for the preloaded library, which has no JSON: `torchtrace VERSION API-VERSION`, `runtime MINOR PATH`, `only
+// GLOB`; then an empty line and a JSON object for the runtime.
 std::string FormatFollowTask(const FollowTask& task);
-// InvalidArgument if the file is damaged.
+// InvalidArgument if the file is damaged, or was written by another build.
 absl::StatusOr<FollowTask> ParseFollowTask(std::string_view text);
 
 // A new value of `run`.

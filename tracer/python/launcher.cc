@@ -59,6 +59,16 @@ void NotStarted() {
   Recorder::Get()->Finish({.exit_code = kNotStarted});
 }
 
+// In the list of what isn't followed: a child whose recording stopped has no log that says so.
+void NoteEnd(const RuntimeRequest& request) {
+  const auto note = reinterpret_cast<NoteNotFollowedFunction>(dlsym(RTLD_DEFAULT, kNoteNotFollowedName));
+  if (note == nullptr) return;
+  std::string command;
+  for (int i = 0; i < request.argc; ++i) absl::StrAppend(&command, i == 0 ? "" : " ", request.argv[i]);
+  const std::string why(Recorder::Get()->stop_reason());
+  note(command.c_str(), why.empty() || Recorder::Get()->has_log() ? nullptr : why.c_str());
+}
+
 // C code ends the process by _exit, perhaps in a signal handler.
 void EndedByC(int status) { Recorder::Get()->FinishFromExit(status & 0xff); }
 
@@ -71,9 +81,8 @@ void TakeProcessName(const char* python) {
 // From now on: torchtrace itself may have started programs before.
 void FollowStarted(const RuntimeRequest& request) {
   const auto follow = reinterpret_cast<FollowFunction>(dlsym(RTLD_DEFAULT, kFollowName));
-  const bool follows = request.follow_task != nullptr && follow != nullptr &&
-                       follow(request.follow_task, request.follow_library);
-  if (follows || request.followed != 0) Recorder::Get()->SetFollows();
+  const bool wanted = request.followed != 0 || request.follow_task != nullptr;
+  if (wanted && follow != nullptr && follow(request.follow_task, request.follow_library)) Recorder::Get()->SetFollows();
   const auto watch_exit = reinterpret_cast<WatchExitFunction>(dlsym(RTLD_DEFAULT, kWatchExitName));
   if (watch_exit != nullptr) watch_exit(EndedByC);
 }
@@ -127,6 +136,7 @@ absl::StatusOr<int> RunProgram(const RuntimeRequest& request) {
   end.before_finalization = DisarmLevels;
   end.ended = [&request](const RuntimeEnd& how) {
     if (!how.provisional) ChangeFatalSignalMessage(nullptr);
+    if (!how.provisional) NoteEnd(request);
     if (request.ended != nullptr) request.ended(&how, request.context);
     if (how.provisional) ChangeFatalSignalMessage(request.late_signal_message);
   };

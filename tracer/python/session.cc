@@ -125,16 +125,10 @@ void DisarmLevels() {
   Recorder* const recorder = Recorder::Get();
   if (!ArmedSession().package.empty() && ArmedSession().wants_package && !recorder->forked()) {
     const std::string& package = ArmedSession().package;
-    const std::string why = absl::StrCat(
-        ArmedSession().hooks.empty() ? "any call" : absl::StrCat("any call of ", package), ": ",
-        ImportFailed(package) ? absl::StrCat("the program's import of ", package, " failed")
-                              : absl::StrCat("the program did not import ", package));
-    // What it started may have.
-    if (!recorder->follows()) {
-      recorder->NoteNotSeen(why);
-    } else {
-      recorder->AddOwnMetadata(absl::StrCat(R"({"no_calls":")", why, R"("})"));
-    }
+    recorder->NoteNotImported(
+        absl::StrCat(ArmedSession().hooks.empty() ? "any call" : absl::StrCat("any call of ", package), ": ",
+                     ImportFailed(package) ? absl::StrCat("the program's import of ", package, " failed")
+                                           : absl::StrCat("the program did not import ", package)));
   }
   UnwatchImports(&ArmedSession());
   UninstallAll();

@@ -31,14 +31,22 @@ void AppendJson(std::string_view text, std::string* json) {
 
 }  // namespace
 
-std::string NotSeenJson(const std::set<std::string>& texts) {
-  std::string json = R"("not_seen":[)";
-  const char* separator = "";
-  for (const std::string& text : texts) {
-    json += std::exchange(separator, ",");
-    AppendJson(text, &json);
-  }
-  return json + "]";
+std::string NotSeenJson(const SessionNotes& notes) {
+  std::string json;
+  const auto add = [&json](const char* key, const std::set<std::string>& texts) {
+    absl::StrAppend(&json, "\"", key, "\":[");
+    const char* separator = "";
+    for (const std::string& text : texts) {
+      json += std::exchange(separator, ",");
+      AppendJson(text, &json);
+    }
+    json += "]";
+  };
+  add("not_seen", notes.not_seen);
+  if (notes.not_imported.empty()) return json;
+  json += ",";
+  add("not_imported", notes.not_imported);
+  return json;
 }
 
 std::string StartedJson(const std::map<std::string, StartedTotals>& programs) {
@@ -75,7 +83,7 @@ std::string FormatLastWords(const LastWords& words, bool with_threads) {
   if (with_threads) absl::StrAppend(&json, words.threads.empty() ? separator : "", "]");
   absl::StrAppend(&json, R"(,"getters":)", getters);
 
-  absl::StrAppend(&json, ",", NotSeenJson(words.notes.not_seen));
+  absl::StrAppend(&json, ",", NotSeenJson(words.notes));
   separator = R"(,"cut":{)";
   for (const auto& [what, count] : words.notes.cut) {
     json += std::exchange(separator, ",");

@@ -36,6 +36,7 @@ struct StartedTotals {
 // For run.json's lists.
 struct SessionNotes {
   std::set<std::string> not_seen;
+  std::set<std::string> not_imported;  // packages whose calls were to be recorded, a sentence each
   std::map<std::string, uint64_t> cut;
   std::map<std::string, StartedTotals> started;
 };
@@ -49,7 +50,7 @@ struct LastWords {
 };
 
 // Members of a JSON object.
-std::string NotSeenJson(const std::set<std::string>& texts);
+std::string NotSeenJson(const SessionNotes& notes);
 std::string StartedJson(const std::map<std::string, StartedTotals>& programs);
 
 // A JSON object's text.

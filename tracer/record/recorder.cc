@@ -111,6 +111,7 @@ absl::Status Recorder::Begin(RecorderOptions options) {
   before_children_.reset();
   paused_ = was_paused_ = options_->recording.start_paused;
   pid_ = getpid();
+  had_log_ = false;
   log_.reset();
   end_frame_ = Frame();
   if (!options_->waits_for_calls) {
@@ -209,8 +210,8 @@ absl::Status Recorder::OpenLog() {
     if (absl::Status status = (*log)->AppendMetadata(kPaused); !status.ok()) return status;
   }
   // What a forked child noted before its first call.
-  if (!notes_.not_seen.empty()) {
-    if (absl::Status status = (*log)->AppendMetadata(absl::StrCat("{", NotSeenJson(notes_.not_seen), "}"));
+  if (!notes_.not_seen.empty() || !notes_.not_imported.empty()) {
+    if (absl::Status status = (*log)->AppendMetadata(absl::StrCat("{", NotSeenJson(notes_), "}"));
         !status.ok()) {
       return status;
     }
@@ -218,6 +219,7 @@ absl::Status Recorder::OpenLog() {
   absl::StatusOr<Frame> end = (*log)->Reserve(FrameType::kMetadata, kEndFrameBytes);
   if (!end.ok()) return end.status();
   log_ = std::move(*log);
+  had_log_ = true;
   end_frame_ = *end;
   return absl::OkStatus();
 }
@@ -343,12 +345,12 @@ void Recorder::AddOwnMetadata(const std::string& json) {
   });
 }
 
-void Recorder::NoteNotSeen(const std::string& text) {
+void Recorder::Note(std::set<std::string> SessionNotes::*list, const std::string& text) {
   OrStop([&] {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (finished_ || !notes_.not_seen.insert(text).second || log_ == nullptr) return;
+    if (finished_ || !(notes_.*list).insert(text).second || log_ == nullptr) return;
     // Written now because the last words after a signal don't contain it.
-    log_->AppendMetadata(absl::StrCat("{", NotSeenJson(notes_.not_seen), "}")).IgnoreError();
+    log_->AppendMetadata(absl::StrCat("{", NotSeenJson(notes_), "}")).IgnoreError();
   });
 }
 
@@ -518,11 +520,13 @@ void Recorder::AfterForkInChild() {
   recorder->ended_threads_.clear();
   recorder->told_schemas_.clear();
   recorder->notes_.not_seen.clear();
+  recorder->notes_.not_imported.clear();
   recorder->notes_.cut.clear();
   recorder->notes_.started.clear();
   recorder->next_thread_ = 0;
   recorder->parent_pid_ = recorder->pid_;
   recorder->forked_ = true;
+  recorder->had_log_ = false;
   recorder->before_children_.reset();
   recorder->was_paused_ = recorder->paused_;
   if (recorder->stopped()) recorder->finished_ = true;

@@ -89,7 +89,9 @@ class TORCHTRACE_EXPORT Recorder {
   void AddOwnMetadata(const std::string& json);
 
   // For run.json's lists of what was not seen or was cut; each text appears once.
-  void NoteNotSeen(const std::string& text);
+  void NoteNotSeen(const std::string& text) { Note(&SessionNotes::not_seen, text); }
+  // A package whose calls were to be recorded: not seen, unless another process of the run has imported it.
+  void NoteNotImported(const std::string& text) { Note(&SessionNotes::not_imported, text); }
   void CountCut(const std::string& what, uint64_t count);
   // Counts what an error has lost; the first of its kind is also noted with the error.
   void CountLost(const std::string& what, const std::function<std::string()>& why);
@@ -142,6 +144,8 @@ class TORCHTRACE_EXPORT Recorder {
 
   // True in a process that was forked from the one that called Start.
   bool forked() const { return forked_; }
+  // Whether the process has had a log in this session.
+  bool has_log() const { return had_log_; }
   // Empty unless recording has stopped early.
   std::string_view stop_reason() const { return {stop_reason_, stop_reason_bytes_.load(std::memory_order_acquire)}; }
 
@@ -174,6 +178,7 @@ class TORCHTRACE_EXPORT Recorder {
   // Writes the last words where there is room for them.
   bool WriteEnd(std::string_view json);
   void WriteLastWords(const ProgramEnd& end);
+  void Note(std::set<std::string> SessionNotes::*list, const std::string& text);
   std::string EnvironmentNow() const;
   void NoteChild();
   static void BeforeFork();
@@ -188,6 +193,7 @@ class TORCHTRACE_EXPORT Recorder {
   std::atomic<bool> stopped_{false};
   std::atomic<bool> finished_{true};
   std::atomic<bool> follows_{false};
+  std::atomic<bool> had_log_{false};
   std::optional<std::string> before_children_;  // fork_metadata at the first fork or start of a Python
   std::atomic<uint64_t> intern_bytes_{0};
   std::atomic<uint64_t> intern_resets_{0};

@@ -273,8 +273,8 @@ void NativeEntries::Uninstall() {
     if (module.find('.') == std::string::npos) never_imported.push_back(module);
   }
   if (!never_imported.empty()) {
-    dialect_->NoteNotSeen(absl::StrCat("level ", options_.level, ": the API list names ",
-                                       absl::StrJoin(never_imported, ", "), ", which the program did not import"));
+    dialect_->NoteNotImported(absl::StrCat("level ", options_.level, ": the API list names ",
+                                           absl::StrJoin(never_imported, ", "), ", which the program did not import"));
   }
   if (std::exchange(needs_frames_, false)) ReleaseFrameEvaluation();
   patches_.UndoAll();

@@ -29,6 +29,7 @@ class EntryDialect : public CallObserver {
   virtual absl::StatusOr<const TracedApi*> Api(PyObject* object, const std::string& name) = 0;
   // For run.json.
   virtual void NoteNotSeen(const std::string& text) = 0;
+  virtual void NoteNotImported(const std::string& text) { NoteNotSeen(text); }
 };
 
 // Always returns the same one for the same arguments, and never frees it: there are only as many as there are names.

@@ -52,6 +52,7 @@ class RecordedCalls : public EntryDialect {
     return MakeTracedApi(kSetattrLevel, name, object);
   }
   void NoteNotSeen(const std::string& text) override { Recorder::Get()->NoteNotSeen(text); }
+  void NoteNotImported(const std::string& text) override { Recorder::Get()->NoteNotImported(text); }
 
  protected:
   // `head`: level and API (ConfigBuilder::EncodeHead). True: EndCall follows.
