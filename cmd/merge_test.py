@@ -354,7 +354,7 @@ def test_progress_on_a_terminal(tmp_path):
     before, said = seen.split(b"torchtrace: the trace is in out", 1)
     assert b"ing: " not in said
     if before:  # the work took a second, perhaps only with its second part
-        assert re.match(rb"\r\x1b\[K(merging|rendering): \d+% \(", before)
+        assert re.match(rb"\r\x1b\[K(reading|merging|rendering): \d+% \(", before)
         assert before.endswith(b"\r\x1b[K")
 
 
