@@ -1,7 +1,6 @@
 """What a traced program starts is traced too, into the same folder, and notices nothing."""
 
 import json
-import os
 import shutil
 import subprocess
 import time
@@ -28,7 +27,18 @@ class Job:
 
     def run(self, code, *options, status=0, **kwargs):
         (self.folder / "program.py").write_text(code)
-        words = ("run", "-fo", "out", "--library", "mine", "-l", "0", "--python", tool.PYTHON, *options)
+        words = (
+            "run",
+            "-fo",
+            "out",
+            "--library",
+            "mine",
+            "-l",
+            "0",
+            "--python",
+            tool.PYTHON,
+            *options,
+        )
         ended = tool.torchtrace(*words, "program.py", cwd=self.folder, **kwargs)
         assert ended.status == status, ended
         return ended
@@ -89,8 +99,10 @@ print(os.wait()[1])
 if os.fork() == 0:
     os.execlp("sh", "sh", "-c", 'exec "$0" -c "$1"', PYTHON, CHILD)
 print(os.wait()[1])
-said([PYTHON, "-c", "import subprocess, sys; subprocess.run([sys.executable, *sys.argv[1:]])", *run[1:]])
+NEXT = "import subprocess, sys; subprocess.run([sys.executable, *sys.argv[1:]])"
+said([PYTHON, "-c", NEXT, *run[1:]])
 """
+
 
 def test_every_way_of_starting_a_python(job):
     code = WAYS.format(child=job.child())
@@ -163,7 +175,8 @@ print(json.dumps({
 LOOKS = """
 import os, subprocess, sys
 for command, more in (
-    ([], {{}}), (["-I"], {{}}), (["-S", "-E"], {{}}), (["-Xdev", "-Wignore"], {{}}), ([], {{"env": {{}}}}),
+    ([], {{}}), (["-I"], {{}}), (["-S", "-E"], {{}}), (["-Xdev", "-Wignore"], {{}}),
+    ([], {{"env": {{}}}}),
     ([], {{"env": {{"B": "1", "A": "2", "LD_PRELOAD": "libm.so.6"}}}}),
 ):
     subprocess.run([sys.executable, *command, {look!r}, "an argument"], **more)
@@ -194,7 +207,12 @@ subprocess.run(["/bin/true"], user=65534, cwd="/", check=True)
 def test_what_cannot_be_followed_is_named(job):
     (job.folder / "true.c").write_text("int main() { return 0; }\n")
     gcc = ["gcc", "-o"]
-    for name, *options in (("static", "-static"), ("setuid",), ("asan", "-fsanitize=address"), ("unreadable",)):
+    for name, *options in (
+        ("static", "-static"),
+        ("setuid",),
+        ("asan", "-fsanitize=address"),
+        ("unreadable",),
+    ):
         subprocess.run([*gcc, name, "true.c", *options], cwd=job.folder, check=True)
     (job.folder / "setuid").chmod(0o4755)
     (job.folder / "unreadable").chmod(0o111)
@@ -213,8 +231,13 @@ def test_another_python(job):
     found = sorted(Path("/root/.pyenv/versions").glob("3.[89].*/bin/python3"))
     if not found:
         pytest.skip("there is no Python that is too old")
-    job.run(f"import subprocess\nsubprocess.run([{str(found[0])!r}, '-c', 'pass'], check=True)\n", "-q")
-    assert f"1 process of {found[0]} -c pass: torchtrace has no runtime for Python 3." in job.not_seen()
+    job.run(
+        f"import subprocess\nsubprocess.run([{str(found[0])!r}, '-c', 'pass'], check=True)\n", "-q"
+    )
+    assert (
+        f"1 process of {found[0]} -c pass: torchtrace has no runtime for Python 3."
+        in job.not_seen()
+    )
 
 
 @pytest.mark.parametrize(
@@ -227,15 +250,26 @@ def test_another_python(job):
 )
 def test_some_are_not_followed(job, option, expected):
     (job.folder / "child.py").write_text(job.child(3))
-    code = f"import subprocess, sys\nsubprocess.run([sys.executable, 'child.py'])\nsubprocess.run([sys.executable, '-c', {job.child(4)!r}])\n"
+    code = f"""
+import subprocess, sys
+subprocess.run([sys.executable, "child.py"])
+subprocess.run([sys.executable, "-c", {job.child(4)!r}])
+"""
     job.run(code, "-q", option)
     assert job.counts() == expected
     assert bool(job.info()["started_programs"]) == (option == "--no-follow")
 
 
+BACKGROUND = """
+import subprocess, time
+subprocess.Popen({command!r}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+time.sleep({seconds})
+"""
+
+
 def test_a_child_outlives_the_run(job):
     child = job.child(3) + "; import time; time.sleep(1.5); [mine.f(i) for i in range(4)]"
-    code = f"import subprocess, sys, time\nsubprocess.Popen([sys.executable, '-c', {child!r}], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)\ntime.sleep(0.5)\n"
+    code = BACKGROUND.format(command=[tool.PYTHON, "-c", child], seconds=0.5)
     ended = job.run(code)
     deadline = time.time() + 30
     while job.counts() != [("child", 7)] and time.time() < deadline:
@@ -246,7 +280,7 @@ def test_a_child_outlives_the_run(job):
 
 def test_a_child_that_records_nothing_yet_is_named(job):
     child = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.1)\n" + job.child(3)
-    code = f"import subprocess, sys, time\nsubprocess.Popen([sys.executable, '-c', {child!r}], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)\ntime.sleep(0.5)\n"
+    code = BACKGROUND.format(command=[tool.PYTHON, "-c", child], seconds=0.5)
     ended = job.run(code)
     assert "still running" in ended.err
     # Its run's folder is not for others.
@@ -261,7 +295,7 @@ def test_a_child_that_records_nothing_yet_is_named(job):
 
 def test_a_child_of_an_earlier_run_is_not_of_the_next(job):
     shell = f"sleep 1.5; '{tool.PYTHON}' -c \"$0\"; touch done"
-    code = f"import subprocess\nsubprocess.Popen(['bash', '-c', {shell!r}, {job.child(3)!r}], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)\n"
+    code = BACKGROUND.format(command=["bash", "-c", shell, job.child(3)], seconds=0)
     job.run(code, "-q")
     job.run("import mine; mine.f(1)", "-q")
     while not (job.folder / "done").exists():
@@ -274,9 +308,10 @@ def test_replaced_programs_and_deaths(job):
 import os, signal, subprocess, sys
 import mine; mine.f(0)
 CHILD = {job.child(2)!r}
-for end in ("os._exit(7)", "os.kill(os.getpid(), 9)", "os.kill(os.getpid(), 15)", "1 / 0", "os.abort()",
-            "ctypes.CDLL(None)._exit(6)", "ctypes.CDLL(None).exit(5)"):
-    print(end, subprocess.run([sys.executable, "-c", CHILD + "; import ctypes, os; " + end]).returncode)
+for end in ("os._exit(7)", "os.kill(os.getpid(), 9)", "os.kill(os.getpid(), 15)", "1 / 0",
+            "os.abort()", "ctypes.CDLL(None)._exit(6)", "ctypes.CDLL(None).exit(5)"):
+    code = CHILD + "; import ctypes, os; " + end
+    print(end, subprocess.run([sys.executable, "-c", code]).returncode)
 sys.stdout.flush()
 os.execv(sys.executable, [sys.executable, "-c", CHILD + "; sys.exit(4)"])
 """
@@ -292,7 +327,18 @@ os.execv(sys.executable, [sys.executable, "-c", CHILD + "; sys.exit(4)"])
 
 
 def test_a_run_inside_a_run_is_its_own(job):
-    words = [tool.TORCHTRACE, "run", "-qfo", "inner", "--library", "mine", "-l", "0", "--python", tool.PYTHON]
+    words = [
+        tool.TORCHTRACE,
+        "run",
+        "-qfo",
+        "inner",
+        "--library",
+        "mine",
+        "-l",
+        "0",
+        "--python",
+        tool.PYTHON,
+    ]
     words += ["-c", job.child(5)]
     job.run(f"import subprocess\nsubprocess.run({words!r}, check=True)\n", "-q")
     assert job.counts() == []
@@ -301,7 +347,9 @@ def test_a_run_inside_a_run_is_its_own(job):
 
 
 def test_the_task_is_only_taken_from_its_owner(job):
-    job.run(f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {job.child(2)!r}])\n", "-q")
+    job.run(
+        f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {job.child(2)!r}])\n", "-q"
+    )
     (task,) = (job.folder / "out/log").glob(".follow-*")
     assert task.stat().st_mode & 0o777 == 0o600
     library = Path(tool.TORCHTRACE).resolve().parents[1] / "lib/torchtrace/libtorchtrace_preload.so"
@@ -336,7 +384,6 @@ threads = [threading.Thread(target=start) for _ in range(6)]
     assert job.counts() == [("child", 2)] * 30
 
 
-
 @pytest.mark.torch
 @pytest.mark.parametrize("context", ["spawn", "forkserver"])
 def test_data_loaders(tmp_path, context):
@@ -349,8 +396,8 @@ class Data(Dataset):
     def __getitem__(self, i): return torch.full((3,), float(i)).mul(2)
 if __name__ == "__main__":
     for persistent in (False, True):
-        loader = DataLoader(Data(), batch_size=2, num_workers=2, multiprocessing_context={context!r},
-                            persistent_workers=persistent)
+        loader = DataLoader(Data(), batch_size=2, num_workers=2, persistent_workers=persistent,
+                            multiprocessing_context={context!r})
         for _ in range(2):
             print([batch.sum().item() for batch in loader])
 """

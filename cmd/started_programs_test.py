@@ -1,4 +1,4 @@
-"""Processes that a traced program starts as new programs, with --no-follow: not traced, but reported by name."""
+"""--no-follow: processes that a traced program starts as new programs are reported by name."""
 
 import json
 import os

@@ -69,8 +69,8 @@ const char* PythonVersion() {
 // forks are the program's.
 bool IsHelper(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
-    for (const char* const helper : {"multiprocessing.resource_tracker", "torch/_inductor/compile_worker",
-                                     "torch._inductor.compile_worker"}) {
+    for (const char* const helper :
+         {"multiprocessing.resource_tracker", "torch/_inductor/compile_worker", "torch._inductor.compile_worker"}) {
       if (strstr(argv[i], helper) != nullptr) return true;
     }
   }
@@ -159,9 +159,8 @@ int FollowedMain(int argc, char** argv, char** environment) {
     return not_followed(why);
   }
   void* const runtime = dlopen(told.runtime, RTLD_NOW | RTLD_GLOBAL);
-  const auto follow = runtime != nullptr
-                          ? reinterpret_cast<RuntimeFollowFunction>(dlsym(runtime, kRuntimeFollowName))
-                          : nullptr;
+  const auto follow =
+      runtime != nullptr ? reinterpret_cast<RuntimeFollowFunction>(dlsym(runtime, kRuntimeFollowName)) : nullptr;
   if (follow == nullptr) return not_followed(dlerror());
   char error[1024] = "";
   const int exit_code = follow(task, argc, argv, error, sizeof error);

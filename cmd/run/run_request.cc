@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -16,6 +17,7 @@
 #include "absl/strings/strip.h"
 #include "cmd/cli/installation.h"
 #include "serialize/base/files.h"
+#include "tracer/follow/follow.h"
 
 namespace torchtrace {
 namespace {
@@ -265,12 +267,23 @@ void RunRequest::OnEnded(const RuntimeEnd* end, void* request) {
   self->folder_.reset();
 }
 
+namespace {
+
+// Whether a process that was started may know the task.
+bool HandedOn() {
+  const auto handed_on = reinterpret_cast<TaskHandedOnFunction>(dlsym(RTLD_DEFAULT, kTaskHandedOnName));
+  return handed_on == nullptr || handed_on();
+}
+
+}  // namespace
+
 // The last process that ends renders what all have recorded. This one always does, for the user who waits for it, and
 // again if others have ended meanwhile: they saw that it still ran.
 void RunRequest::Finish() {
   const bool last = !content_.follow || folder_->TakeAlone();
-  if (!last && !folder_->Share().ok()) return;
+  if (!last && absl::IsAlreadyExists(folder_->Share())) return;
   ending_.Finish();
+  if (last && content_.follow && !HandedOn()) unlink(task_path_.c_str());
   if (!last && folder_->TakeAlone()) ending_.RenderAgain();
 }
 

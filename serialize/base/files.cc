@@ -143,7 +143,8 @@ absl::StatusOr<std::unique_ptr<FolderLock>> FolderLock::Lock(const std::string& 
     if (flock(file, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0) {
       if (errno == EWOULDBLOCK) {
         const std::vector<int> sharing = Sharing(log);
-        const std::string holder = sharing.empty() ? Holder(file) : absl::StrCat("process ", absl::StrJoin(sharing, ", "));
+        const std::string holder =
+            sharing.empty() ? Holder(file) : absl::StrCat("process ", absl::StrJoin(sharing, ", "));
         return absl::AlreadyExistsError(absl::StrCat(
             "is in use: ", holder, ", or one that it forked, still writes its trace there; wait until it ends"));
       }
@@ -167,7 +168,8 @@ std::vector<int> FolderLock::Sharing(const std::string& log) {
     int pid;
     unsigned int major, minor;
     unsigned long long inode;
-    if (sscanf(line.c_str(), "%*d: %15s ADVISORY %15s %d %x:%x:%llu", kind, access, &pid, &major, &minor, &inode) != 6) {
+    if (sscanf(line.c_str(), "%*d: %15s ADVISORY %15s %d %x:%x:%llu", kind, access, &pid, &major, &minor, &inode) !=
+        6) {
       continue;
     }
     if (std::string_view(kind) == "FLOCK" && std::string_view(access) == "READ" && inode == info.st_ino &&

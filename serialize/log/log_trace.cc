@@ -108,7 +108,7 @@ class LogTrace : public Trace {
     infos_.push_back(std::move(info));
   }
 
-  // Of the run as a whole: the first process tells of it. Call it after Arrange.
+  // Of the run as a whole: the first process reports it. Call it after Arrange.
   void AddNotSeen(const std::vector<std::string>& sentences) {
     if (sentences.empty() || infos_.empty()) return;
     auto metadata = std::make_shared<nlohmann::json>(*infos_[0].metadata);
@@ -363,10 +363,11 @@ std::vector<std::string> ListNotFollowed(const fs::path& folder) {
       others += count;
       continue;
     }
-    sentences.push_back(absl::StrCat(Counted(count, "process", "processes"), " of ", line.substr(tab + 1), ": ",
-                                     line.substr(0, tab)));
+    sentences.push_back(
+        absl::StrCat(Counted(count, "process", "processes"), " of ", line.substr(tab + 1), ": ", line.substr(0, tab)));
   }
-  if (others != 0) sentences.push_back(absl::StrCat(Counted(others, "more process", "more processes"), " that can't be followed"));
+  if (others != 0)
+    sentences.push_back(absl::StrCat(Counted(others, "more process", "more processes"), " that can't be followed"));
   return sentences;
 }
 
@@ -374,13 +375,12 @@ std::vector<std::string> ListNotFollowed(const fs::path& folder) {
 std::vector<std::string> ListRunning(const fs::path& folder, const std::vector<ProcessInfo>& infos) {
   std::vector<int> running = FolderLock::Sharing(folder.string());
   std::erase_if(running, [&](int pid) {
-    return pid == getpid() || std::any_of(infos.begin(), infos.end(), [pid](const ProcessInfo& info) {
-             return info.known.pid == pid;
-           });
+    return pid == getpid() ||
+           std::any_of(infos.begin(), infos.end(), [pid](const ProcessInfo& info) { return info.known.pid == pid; });
   });
   if (running.empty()) return {};
-  return {absl::StrCat("what the run's ", running.size() == 1 ? "process " : "processes ",
-                       absl::StrJoin(running, ", "), " will record: still running")};
+  return {absl::StrCat("what the run's ", running.size() == 1 ? "process " : "processes ", absl::StrJoin(running, ", "),
+                       " will record: still running")};
 }
 
 }  // namespace

@@ -137,7 +137,8 @@ std::vector<std::string> NotImported(const std::vector<ProcessInfo>& processes) 
     const std::vector<std::string>& own = process.known.not_imported;
     if (process.known.role == "fork") continue;
     if (std::exchange(first, false)) texts = own;
-    std::erase_if(texts, [&own](const std::string& text) { return std::find(own.begin(), own.end(), text) == own.end(); });
+    std::erase_if(texts,
+                  [&own](const std::string& text) { return std::find(own.begin(), own.end(), text) == own.end(); });
   }
   return texts;
 }

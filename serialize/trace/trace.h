@@ -75,7 +75,7 @@ struct ProcessMetadata {
   bool getters_unknown = false;  // their number is unknown: a signal ended the process
   std::map<std::string, uint64_t> cut;
   std::vector<std::string> not_seen;
-  std::vector<std::string> not_imported;  // packages whose calls were to be recorded, a sentence each
+  std::vector<std::string> not_imported;          // packages whose calls were to be recorded, a sentence each
   std::map<std::string, StartedProgram> started;  // by the program's path
 
   // The version of that package; empty if unknown.

@@ -215,8 +215,8 @@ TORCHTRACE_EXPORT int execlp(const char* file, const char* argument, ...) noexce
 TORCHTRACE_EXPORT int execle(const char* path, const char* argument, ...) noexcept {
   va_list list;
   va_start(list, argument);
-  const int result = WithArguments(
-      argument, &list, [&](char** argv) { return execve(path, argv, va_arg(list, char* const*)); });
+  const int result =
+      WithArguments(argument, &list, [&](char** argv) { return execve(path, argv, va_arg(list, char* const*)); });
   va_end(list);
   return result;
 }

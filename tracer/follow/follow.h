@@ -9,7 +9,8 @@
 // take them off again, out of /proc/PID/environ too. The program hands them on to what it starts in turn; a Python runs
 // with the runtime (cmd/run/preload.cc).
 //
-// The functions are found by dlsym; if another executable runs the program (`import torchtrace` under python) they don't exist.
+// The functions are found by dlsym; if another executable runs the program (`import torchtrace` under python) they
+// don't exist.
 
 #ifndef TORCHTRACE_TRACER_FOLLOW_FOLLOW_H_
 #define TORCHTRACE_TRACER_FOLLOW_FOLLOW_H_
@@ -22,6 +23,9 @@ extern "C" bool torchtrace_follow(const char* task, const char* library);
 // become another user's. Call it at the end.
 extern "C" void torchtrace_note_not_followed(const char* command, const char* why);
 
+// Whether this process or a fork of it has started one with the task.
+extern "C" bool torchtrace_task_handed_on();
+
 // `exits` is called, perhaps in a signal handler or in a forked or vforked child, when C code ends the
 // process by _exit.
 extern "C" void torchtrace_watch_exit(void (*exits)(int status));
@@ -33,6 +37,9 @@ using WatchExitFunction = decltype(&torchtrace_watch_exit);
 
 inline constexpr char kNoteNotFollowedName[] = "torchtrace_note_not_followed";
 using NoteNotFollowedFunction = decltype(&torchtrace_note_not_followed);
+
+inline constexpr char kTaskHandedOnName[] = "torchtrace_task_handed_on";
+using TaskHandedOnFunction = decltype(&torchtrace_task_handed_on);
 
 inline constexpr char kFollowName[] = "torchtrace_follow";
 using FollowFunction = decltype(&torchtrace_follow);

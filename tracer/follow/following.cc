@@ -60,9 +60,12 @@ bool Append(const char* task, const char* text, size_t bytes) {
   return done;
 }
 
-// Lines that forked processes could not append, in memory that they share.
+// What forked processes have to tell, in memory that they share: that they have handed on the task, and lines that they
+// could not append.
 class SharedNotes {
  public:
+  std::atomic<bool> handed_on{false};
+
   void Add(const char* text, size_t bytes) {
     const size_t at = bytes_.fetch_add(bytes);
     if (at + bytes <= sizeof text_) memcpy(text_ + at, text, bytes);
@@ -75,7 +78,7 @@ class SharedNotes {
 
  private:
   std::atomic<size_t> bytes_{0};
-  char text_[(16 << 10) - sizeof(bytes_)] = {};
+  char text_[(16 << 10) - 2 * sizeof(bytes_)] = {};
 };
 SharedNotes* g_notes = nullptr;
 
@@ -101,7 +104,8 @@ void NoteNotFollowed(const char* task, const char* file, const char* why) {
     if (line[i] == '\n') line[i] = ' ';
   }
   line[bytes++] = '\n';
-  if (!Append(task, line, static_cast<size_t>(bytes)) && g_notes != nullptr) g_notes->Add(line, static_cast<size_t>(bytes));
+  if (!Append(task, line, static_cast<size_t>(bytes)) && g_notes != nullptr)
+    g_notes->Add(line, static_cast<size_t>(bytes));
 }
 
 bool Follows(int folder, const char* path, int flags) {
@@ -131,8 +135,8 @@ bool FollowsFound(const char* name) {
   for (const char* end = folders; *name != '\0'; folders = end + 1) {
     end = strchrnul(folders, ':');
     char path[PATH_MAX];
-    const int bytes =
-        snprintf(path, sizeof path, "%.*s%s%s", static_cast<int>(end - folders), folders, end == folders ? "" : "/", name);
+    const int bytes = snprintf(path, sizeof path, "%.*s%s%s", static_cast<int>(end - folders), folders,
+                               end == folders ? "" : "/", name);
     struct stat info;
     if (bytes > 0 && static_cast<size_t>(bytes) < sizeof path && access(path, X_OK) == 0 && stat(path, &info) == 0 &&
         S_ISREG(info.st_mode)) {
@@ -152,6 +156,7 @@ size_t FollowedEnvironment::BytesFor(char* const* environment) {
 }
 
 FollowedEnvironment::FollowedEnvironment(char* const* environment, void* memory) : list_(static_cast<char**>(memory)) {
+  if (g_notes != nullptr) g_notes->handed_on = true;
   const size_t count = Count(environment);
   if (count != 0) memcpy(list_, environment, count * sizeof(char*));
   char* const preload = reinterpret_cast<char*>(list_ + count + 3);
@@ -176,8 +181,7 @@ TORCHTRACE_EXPORT bool torchtrace_follow(const char* task, const char* library) 
   using namespace torchtrace;
   if (task != nullptr && !BeginToFollow(task, library)) return false;
   if (g_follows && g_notes == nullptr) {
-    void* const memory =
-        mmap(nullptr, sizeof(SharedNotes), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void* const memory = mmap(nullptr, sizeof(SharedNotes), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory != MAP_FAILED) g_notes = new (memory) SharedNotes;
   }
   return g_follows;
@@ -188,5 +192,9 @@ TORCHTRACE_EXPORT void torchtrace_note_not_followed(const char* command, const c
   if (FollowedTask() == nullptr) return;
   if (why != nullptr) NoteNotFollowed(FollowedTask(), command, why);
   if (g_notes != nullptr) g_notes->Take([](const char* text, size_t bytes) { Append(FollowedTask(), text, bytes); });
+}
+
+TORCHTRACE_EXPORT bool torchtrace_task_handed_on() {
+  return torchtrace::g_notes == nullptr || torchtrace::g_notes->handed_on;
 }
 }

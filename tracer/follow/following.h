@@ -8,7 +8,8 @@
 
 namespace torchtrace {
 
-// Whether the process follows, and `path` can be preloaded. Notes what can't. `folder` and `flags` as execveat has them.
+// Whether the process follows, and `path` can be preloaded. Notes what can't. `folder` and `flags` as execveat has
+// them.
 bool Follows(int folder, const char* path, int flags);
 
 // The same for a name that execvp looks for in PATH.

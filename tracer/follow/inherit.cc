@@ -23,7 +23,7 @@ namespace {
 char g_inherited_task[PATH_MAX];
 
 // This library as LD_PRELOAD names it.
-std::string_view g_own_name;
+const char* g_own_name = "";
 
 // The value of `entry` if it is the variable of this name, else null.
 char* ValueOf(char* entry, std::string_view name) {
@@ -33,10 +33,10 @@ char* ValueOf(char* entry, std::string_view name) {
 
 // Where this library is in a list of LD_PRELOAD; null: it isn't.
 char* FindOwn(char* list) {
+  const size_t bytes = strlen(g_own_name);
   const auto separates = [](char c) { return c == ':' || c == ' ' || c == '\0'; };
-  for (char* at = list; !g_own_name.empty() && (at = strstr(at, g_own_name.data())) != nullptr;
-       at += g_own_name.size()) {
-    if ((at == list || separates(at[-1])) && separates(at[g_own_name.size()])) return at;
+  for (char* at = list; bytes != 0 && (at = strstr(at, g_own_name)) != nullptr; at += bytes) {
+    if ((at == list || separates(at[-1])) && separates(at[bytes])) return at;
   }
   return nullptr;
 }
@@ -44,7 +44,7 @@ char* FindOwn(char* list) {
 // Takes the library out of a list. False: nothing else is in it.
 bool TakeOwn(char* list) {
   char* const own = FindOwn(list);
-  char* const rest = own + g_own_name.size();
+  char* const rest = own + strlen(g_own_name);
   if (*rest != '\0') {
     memmove(own, rest + 1, strlen(rest));
   } else if (own != list) {
@@ -132,7 +132,7 @@ void TakeVariables(char** environment) {
   const char* const task = InheritedTask();
   // The executable follows what it starts with a task of its own, and through its own functions.
   const bool is_executable = dlsym(RTLD_DEFAULT, kFollowName) != reinterpret_cast<void*>(&torchtrace_follow);
-  if (task != nullptr && !is_executable) BeginToFollow(task, g_own_name.data());
+  if (task != nullptr && !is_executable) BeginToFollow(task, g_own_name);
 }
 
 }  // namespace

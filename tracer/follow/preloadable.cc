@@ -80,9 +80,9 @@ Preloadable IsPreloadableProgram(const OpenFile& file, const Elf64_Ehdr& header)
   if (header.e_machine != kMachine) return {.why_not = "it is for another kind of processor"};
   Elf64_Phdr headers[kMaxHeaders];
   if (header.e_phentsize != sizeof headers[0]) return {};
-  const size_t count = file.Read(headers, std::min<size_t>(header.e_phnum, kMaxHeaders) * sizeof headers[0],
-                                 header.e_phoff) /
-                       sizeof headers[0];
+  const size_t count =
+      file.Read(headers, std::min<size_t>(header.e_phnum, kMaxHeaders) * sizeof headers[0], header.e_phoff) /
+      sizeof headers[0];
   for (size_t i = 0; i < count; ++i) {
     if (headers[i].p_type != PT_INTERP) continue;
     char linker[256];

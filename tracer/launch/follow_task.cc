@@ -56,7 +56,8 @@ std::string FormatFollowTask(const FollowTask& task) {
 absl::StatusOr<FollowTask> ParseFollowTask(std::string_view text) {
   FollowTask task;
   if (!text.starts_with(FirstLine())) {
-    return absl::InvalidArgumentError("its runtime is of another build of torchtrace: tools/torchtrace builds it again");
+    return absl::InvalidArgumentError(
+        "its runtime is of another build of torchtrace: tools/torchtrace builds it again");
   }
   const size_t lines = text.find("\n\n");
   if (lines == std::string_view::npos) return Damaged();

@@ -1,5 +1,5 @@
-// The task of a job: what a Python that a traced program starts has to know to be traced into the same folder. A file in
-// the folder's log/, which the variable TORCHTRACE_FOLLOW names (tracer/follow/follow.h).
+// The task of a job: what a Python that a traced program starts has to know to be traced into the same folder. A file
+// in the folder's log/, which the variable TORCHTRACE_FOLLOW names (tracer/follow/follow.h).
 
 #ifndef TORCHTRACE_TRACER_LAUNCH_FOLLOW_TASK_H_
 #define TORCHTRACE_TRACER_LAUNCH_FOLLOW_TASK_H_
@@ -16,7 +16,7 @@
 namespace torchtrace {
 
 struct FollowTask {
-  std::string run;  // unique: two jobs never mix
+  std::string run;                              // unique: two jobs never mix
   std::map<std::string, std::string> runtimes;  // the library for each minor version of Python, "3.11"
   std::vector<std::string> only;                // globs of command lines; empty: all
   std::vector<std::string> variables;           // prefixes of those that go into the metadata

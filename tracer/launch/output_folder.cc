@@ -173,7 +173,8 @@ absl::Status OutputFolder::TakeLock() {
 absl::Status OutputFolder::Share() {
   lock_.reset();
   absl::StatusOr<std::unique_ptr<FolderLock>> lock = FolderLock::Share(log_);
-  if (!lock.ok()) return Occupied(lock.status().message());
+  if (absl::IsAlreadyExists(lock.status())) return Occupied(lock.status().message());
+  if (!lock.ok()) return lock.status();
   lock_ = *std::move(lock);
   return absl::OkStatus();
 }

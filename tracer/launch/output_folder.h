@@ -44,7 +44,7 @@ class OutputFolder {
   // Call it when the program starts, whose trace replaces the earlier one.
   absl::Status RemoveEarlierTrace();
 
-  // Lets other processes of the run write logs into it.
+  // Lets other processes of the run write logs into it. AlreadyExists: another run has claimed it meanwhile.
   absl::Status Share();
   // Whether no other process writes logs into it any more; then none can begin to. Else they may go on without this
   // one.

@@ -211,8 +211,7 @@ absl::Status Recorder::OpenLog() {
   }
   // What a forked child noted before its first call.
   if (!notes_.not_seen.empty() || !notes_.not_imported.empty()) {
-    if (absl::Status status = (*log)->AppendMetadata(absl::StrCat("{", NotSeenJson(notes_), "}"));
-        !status.ok()) {
+    if (absl::Status status = (*log)->AppendMetadata(absl::StrCat("{", NotSeenJson(notes_), "}")); !status.ok()) {
       return status;
     }
   }
@@ -345,7 +344,7 @@ void Recorder::AddOwnMetadata(const std::string& json) {
   });
 }
 
-void Recorder::Note(std::set<std::string> SessionNotes::*list, const std::string& text) {
+void Recorder::Note(std::set<std::string> SessionNotes::* list, const std::string& text) {
   OrStop([&] {
     std::lock_guard<std::mutex> lock(mutex_);
     if (finished_ || !(notes_.*list).insert(text).second || log_ == nullptr) return;

@@ -100,8 +100,8 @@ class TORCHTRACE_EXPORT Recorder {
   void SetFollows() { follows_ = true; }
   bool follows() const { return follows_; }
 
-  // Counts a process that was started as a new program, which isn't traced, unless this one follows. Creates the log of a forked process that
-  // has made no call yet.
+  // Counts a process that was started as a new program, which isn't traced, unless this one follows. Creates the log of
+  // a forked process that has made no call yet.
   void CountStarted(const std::string& program, bool python);
 
   // Whether the environment describes this process: true unless it has changed since this session's first fork or start
@@ -178,7 +178,7 @@ class TORCHTRACE_EXPORT Recorder {
   // Writes the last words where there is room for them.
   bool WriteEnd(std::string_view json);
   void WriteLastWords(const ProgramEnd& end);
-  void Note(std::set<std::string> SessionNotes::*list, const std::string& text);
+  void Note(std::set<std::string> SessionNotes::* list, const std::string& text);
   std::string EnvironmentNow() const;
   void NoteChild();
   static void BeforeFork();
