@@ -198,6 +198,7 @@ def test_a_child_sees_no_difference(job):
 
 CANNOT = """
 import os, subprocess, sys
+os.system("./asan; ./static")
 for command in (["./static"], ["./setuid"], ["./asan"], ["./unreadable"], ["./static"]):
     subprocess.run(command, check=True)
 subprocess.run(["/bin/true"], user=65534, cwd="/", check=True)
@@ -219,12 +220,12 @@ def test_what_cannot_be_followed_is_named(job):
     code = CANNOT
     assert job.run(code, "-q").lines() == job.plain(code).lines()
     said = job.not_seen()
-    assert "2 processes of ./static: it is linked statically" in said
+    assert "3 processes of ./static: it is linked statically" in said
     assert "1 process of ./setuid: it is setuid" in said
-    assert "1 process of ./asan: AddressSanitizer" in said
+    assert "2 processes of ./asan: its sanitizer" in said
     assert "1 process of /bin/true: it runs as another user" in said
     text = tool.torchtrace("info", "out", cwd=job.folder).out
-    assert "not seen: 2 processes of ./static: it is linked statically" in text
+    assert "not seen: 3 processes of ./static: it is linked statically" in text
 
 
 def test_another_python(job):
@@ -326,6 +327,12 @@ os.execv(sys.executable, [sys.executable, "-c", CHILD + "; sys.exit(4)"])
     ]
 
 
+def test_a_program_that_replaces_itself_first(job):
+    code = f"import os, sys\nos.execv(sys.executable, [sys.executable, '-c', {job.child(3)!r}])\n"
+    job.run(code, "-q")
+    assert job.counts() == [("child", 3)] and job.info()["not_seen"] == []
+
+
 def test_a_run_inside_a_run_is_its_own(job):
     words = [
         tool.TORCHTRACE,
@@ -339,11 +346,12 @@ def test_a_run_inside_a_run_is_its_own(job):
         "--python",
         tool.PYTHON,
     ]
-    words += ["-c", job.child(5)]
+    inner = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {job.child(6)!r}]); "
+    words += ["-c", inner + job.child(5)]
     job.run(f"import subprocess\nsubprocess.run({words!r}, check=True)\n", "-q")
     assert job.counts() == []
     inner = json.loads((job.folder / "inner/run.json").read_text())
-    assert [each["calls"] for each in inner["processes"]] == [5]
+    assert sorted(each["calls"] for each in inner["processes"]) == [5, 6]
 
 
 def test_the_task_is_only_taken_from_its_owner(job):

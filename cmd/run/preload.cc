@@ -1,6 +1,7 @@
 #include "cmd/run/preload.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <limits.h>
@@ -65,21 +66,30 @@ const char* PythonVersion() {
   return version != nullptr && dlsym(RTLD_DEFAULT, "Py_BytesMain") != nullptr ? version() : nullptr;
 }
 
+bool StartsWith(const char* text, const char* start) { return strncmp(text, start, strlen(start)) == 0; }
+bool EndsWith(const char* text, const char* end) {
+  const size_t bytes = strlen(text), end_bytes = strlen(end);
+  return bytes >= end_bytes && strcmp(text + bytes - end_bytes, end) == 0;
+}
+
 // Programs of Python's and PyTorch's own, which run no code of the program. multiprocessing's fork server does: its
 // forks are the program's.
 bool IsHelper(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
-    for (const char* const helper :
-         {"multiprocessing.resource_tracker", "torch/_inductor/compile_worker", "torch._inductor.compile_worker"}) {
-      if (strstr(argv[i], helper) != nullptr) return true;
-    }
+    const char* const next = i + 1 < argc ? argv[i + 1] : "";
+    if (strcmp(argv[i], "-c") == 0) return StartsWith(next, "from multiprocessing.resource_tracker import main");
+    if (strcmp(argv[i], "-m") == 0) return strcmp(next, "torch._inductor.compile_worker") == 0;
+    if (strcmp(argv[i], "-X") == 0 || strcmp(argv[i], "-W") == 0) ++i;
+    if (*argv[i] != '-') return EndsWith(argv[i], "torch/_inductor/compile_worker/__main__.py");
   }
   return false;
 }
 
-// The text of a task's file; null: it is not one that this user wrote. Allocated.
-char* ReadTask(const char* path) {
+// The text of a task's file; null: it is not one that this user wrote (`why`), or its run's trace was replaced.
+// Allocated.
+char* ReadTask(const char* path, const char** why) {
   const int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  *why = file >= 0 || errno != ENOENT ? "the run's task is not its user's own file" : nullptr;
   if (file < 0) return nullptr;
   struct stat info;
   char* text = nullptr;
@@ -139,8 +149,10 @@ int FollowedMain(int argc, char** argv, char** environment) {
   const char* const version = PythonVersion();
   if (version == nullptr || IsHelper(argc, argv)) return untraced();
   const char* const path = InheritedTask();
-  char* const task = ReadTask(path);
+  const char* why_not = nullptr;
+  char* const task = ReadTask(path, &why_not);
   char* const command = CommandLine(argc, argv);
+  if (task == nullptr && why_not != nullptr && command != nullptr) NoteNotFollowed(path, command, why_not);
   if (task == nullptr || command == nullptr) return untraced();
   int major = 0, minor = 0;
   sscanf(version, "%d.%d", &major, &minor);

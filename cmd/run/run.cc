@@ -455,7 +455,7 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
     FollowTask& follow = content.follow.emplace();
     follow.run = metadata.run;
     follow.runtimes = RuntimeLibraries(*runtime_folder, *python);
-    follow.only = options.follow_only;
+    follow.only = SplitLists(options.follow_only);
     for (const char* const prefix : dialect.variables) follow.variables.emplace_back(prefix);
     follow.metadata_json = content.metadata_json;
   }

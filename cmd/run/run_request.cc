@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -244,6 +245,9 @@ absl::Status RunRequest::WriteTask() {
   if (absl::Status status = WriteOutputFile(task_path_, text, {.mode = 0600, .follow = false}); !status.ok()) {
     return status;
   }
+  // On file systems where modes mean nothing nobody would take it.
+  struct stat info;
+  if (stat(task_path_.c_str(), &info) != 0 || (info.st_mode & 0077) != 0) request_.follow_task = nullptr;
   return folder_->Share();
 }
 
@@ -281,7 +285,7 @@ bool HandedOn() {
 // again if others have ended meanwhile: they saw that it still ran.
 void RunRequest::Finish() {
   const bool last = !content_.follow || folder_->TakeAlone();
-  if (!last && absl::IsAlreadyExists(folder_->Share())) return;
+  if (!last && absl::IsAlreadyExists(folder_->Share()) && access(task_path_.c_str(), F_OK) != 0) return;
   ending_.Finish();
   if (last && content_.follow && !HandedOn()) unlink(task_path_.c_str());
   if (!last && folder_->TakeAlone()) ending_.RenderAgain();

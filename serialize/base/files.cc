@@ -166,14 +166,15 @@ std::vector<int> FolderLock::Sharing(const std::string& log) {
   for (std::string line; std::getline(locks, line);) {
     char kind[16], access[16];
     int pid;
-    unsigned int major, minor;
+    unsigned int major_number, minor_number;
     unsigned long long inode;
-    if (sscanf(line.c_str(), "%*d: %15s ADVISORY %15s %d %x:%x:%llu", kind, access, &pid, &major, &minor, &inode) !=
-        6) {
+    if (sscanf(line.c_str(), "%*d: %15s ADVISORY %15s %d %x:%x:%llu", kind, access, &pid, &major_number, &minor_number,
+               &inode) != 6) {
       continue;
     }
     if (std::string_view(kind) == "FLOCK" && std::string_view(access) == "READ" && inode == info.st_ino &&
-        makedev(major, minor) == info.st_dev) {
+        // A file system without a device of its own (btrfs) has another one there.
+        (makedev(major_number, minor_number) == info.st_dev || major(info.st_dev) == 0)) {
       pids.insert(pid);
     }
   }

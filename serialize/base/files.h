@@ -61,6 +61,8 @@ class FolderLock {
   static std::unique_ptr<FolderLock> TakeAlone(std::unique_ptr<FolderLock> lock);
   // The processes on this machine, in order, that share the lock of the folder `log`, as far as the system tells.
   static std::vector<int> Sharing(const std::string& log);
+  // False: the file system has no locks.
+  bool held() const { return mapping_ != nullptr; }
   // Releases this process's copy of the lock. The last copy removes the file.
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;

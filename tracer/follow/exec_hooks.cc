@@ -75,12 +75,13 @@ std::atomic<void (*)(int)> g_exits{nullptr};
 template <typename Start>
 [[gnu::noinline]] int WithVariables(char* const* environment, Start start) {
   constexpr size_t kMostOnStack = 64 << 10;
-  const size_t bytes = FollowedEnvironment::BytesFor(environment);
+  const FollowedEnvironment followed(environment);
+  const size_t bytes = followed.bytes();
   void* const memory = bytes <= kMostOnStack
                            ? alloca(bytes)
                            : mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return start(environment);
-  int result = start(FollowedEnvironment(environment, memory).get());
+  int result = start(followed.Make(memory));
   // exec sets errno, posix_spawn returns the error.
   if (result == E2BIG || (result == -1 && errno == E2BIG)) result = start(environment);
   const int error = errno;
@@ -103,27 +104,39 @@ int WithArguments(const char* first, va_list* list, Start start) {
   return start(argv);
 }
 
-// The C library's system and popen start the shell by functions of their own. So the shell itself sets the variables,
-// for what it starts. Allocated; null: no memory.
+// Text in quotes, for a shell.
+char* Quote(const char* text, char* to) {
+  *to++ = '\'';
+  for (; *text != '\0'; ++text) {
+    if (*text == '\'') to = stpcpy(to, "'\\'");
+    *to++ = *text;
+  }
+  return stpcpy(to, "'");
+}
+
+// The C library's system and popen start the shell by functions of their own. So a first shell sets the variables and
+// becomes the one that they would start. Allocated; null: no memory, or the text would be too long for an argument.
 char* ShellCommand(const char* command) {
-  const size_t environment_bytes = FollowedEnvironment::BytesFor(environ);
-  void* const memory = malloc(environment_bytes);
-  auto* const text = static_cast<char*>(malloc(4 * environment_bytes + strlen(command) + 100));
-  if (memory != nullptr && text != nullptr) {
-    char* const* entry = FollowedEnvironment(environ, memory).get();
+  constexpr size_t kMaxArgument = 128 << 10;
+  const FollowedEnvironment followed(environ);
+  void* const memory = malloc(followed.bytes());
+  char* text = nullptr;
+  if (memory != nullptr) {
+    char* const* entry = followed.Make(memory);
     while (entry[2] != nullptr) ++entry;  // to the last two
+    text = static_cast<char*>(malloc(4 * (strlen(entry[0]) + strlen(entry[1]) + strlen(command)) + 100));
     char* to = text;
-    for (; *entry != nullptr; ++entry) {
-      const char* from = strchr(*entry, '=') + 1;
-      to = stpcpy(static_cast<char*>(mempcpy(to, *entry, static_cast<size_t>(from - *entry))), "'");
-      for (; *from != '\0'; ++from) {
-        if (*from == '\'') to = stpcpy(to, "'\\'");
-        *to++ = *from;
-      }
-      to = stpcpy(to, "' ");
+    for (; text != nullptr && *entry != nullptr; ++entry) {
+      const char* const value = strchr(*entry, '=') + 1;
+      to = static_cast<char*>(mempcpy(to, *entry, static_cast<size_t>(value - *entry)));
+      to = stpcpy(Quote(value, to), " ");
     }
-    to = stpcpy(stpcpy(stpcpy(to, "; export "), torchtrace::kPreloadLibraries), " ");
-    stpcpy(stpcpy(stpcpy(to, torchtrace::kFollowTask), "; "), command);
+    // The last word is its $0, which is in its messages.
+    if (text != nullptr) to = stpcpy(Quote(command, stpcpy(to, "exec /bin/sh -c ")), " sh");
+    if (text != nullptr && static_cast<size_t>(to - text) >= kMaxArgument) {
+      free(text);
+      text = nullptr;
+    }
   }
   free(memory);
   return text;

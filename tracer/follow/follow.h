@@ -3,7 +3,7 @@
 // what it starts gets two more variables, behind all others:
 //
 //   LD_PRELOAD=libtorchtrace_preload.so[:the program's own]   the dynamic linker takes the last one
-//   TORCHTRACE_FOLLOW=FOLDER/log/.follow                      the task
+//   TORCHTRACE_FOLLOW=FOLDER/log/.follow-RUN                  the task
 //
 // In every program that starts with them the library's first action, before any other code reads the environment, is to
 // take them off again, out of /proc/PID/environ too. The program hands them on to what it starts in turn; a Python runs
@@ -23,8 +23,9 @@ extern "C" bool torchtrace_follow(const char* task, const char* library);
 // become another user's. Call it at the end.
 extern "C" void torchtrace_note_not_followed(const char* command, const char* why);
 
-// Whether this process or a fork of it has started one with the task.
+// Whether this process or a fork of it has started one with the task, or is about to become one.
 extern "C" bool torchtrace_task_handed_on();
+extern "C" void torchtrace_hand_on_task();
 
 // `exits` is called, perhaps in a signal handler or in a forked or vforked child, when C code ends the
 // process by _exit.
@@ -37,6 +38,9 @@ using WatchExitFunction = decltype(&torchtrace_watch_exit);
 
 inline constexpr char kNoteNotFollowedName[] = "torchtrace_note_not_followed";
 using NoteNotFollowedFunction = decltype(&torchtrace_note_not_followed);
+
+inline constexpr char kHandOnTaskName[] = "torchtrace_hand_on_task";
+using HandOnTaskFunction = decltype(&torchtrace_hand_on_task);
 
 inline constexpr char kTaskHandedOnName[] = "torchtrace_task_handed_on";
 using TaskHandedOnFunction = decltype(&torchtrace_task_handed_on);

@@ -38,21 +38,34 @@ const char* Find(char* const* environment, std::string_view name) {
   return nullptr;
 }
 
+// Programs that start no others, and that Python's own modules start: ctypes.util.find_library.
+bool StartsNothing(const char* path) {
+  const char* const slash = strrchr(path, '/');
+  const char* const name = slash == nullptr ? path : slash + 1;
+  return strcmp(name, "ldconfig") == 0 || strcmp(name, "ldconfig.real") == 0;
+}
+
 size_t Count(char* const* environment) {
   size_t count = 0;
   while (environment != nullptr && environment[count] != nullptr) ++count;
   return count;
 }
 
-// Appends to the list beside the task. Keeps errno.
+// Appends to the list beside the task. False: this process may not. Nothing is appended when another run has the
+// folder. Keeps errno.
 bool Append(const char* task, const char* text, size_t bytes) {
   const int error = errno;
+  struct stat info;
+  if (lstat(task, &info) != 0) {
+    const bool gone = errno == ENOENT;
+    errno = error;
+    return gone;
+  }
   char path[PATH_MAX + sizeof kNotFollowedName];
   const size_t folder = static_cast<size_t>(strrchr(task, '/') - task) + 1;
   memcpy(path, task, folder);
   strcpy(path + folder, kNotFollowedName);
   const int list = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
-  struct stat info;
   const bool done = list >= 0 && fstat(list, &info) == 0 && S_ISREG(info.st_mode) && info.st_size < kMaxNotedBytes &&
                     write(list, text, bytes) >= 0;
   if (list >= 0) close(list);
@@ -97,9 +110,10 @@ const char* FollowedTask() { return g_follows ? g_task + sizeof kFollowTask : nu
 const char* FollowingLibrary() { return g_library; }
 
 void NoteNotFollowed(const char* task, const char* file, const char* why) {
-  char line[PATH_MAX + 200];
-  int bytes = snprintf(line, sizeof line, "%s\t%s", why, file);
-  if (bytes <= 0 || static_cast<size_t>(bytes) + 1 >= sizeof line) return;
+  char line[1000];
+  int bytes = snprintf(line, sizeof line - 1, "%s\t%s", why, file);
+  if (bytes <= 0) return;
+  bytes = bytes < static_cast<int>(sizeof line) - 1 ? bytes : static_cast<int>(sizeof line) - 2;
   for (int i = 0; i < bytes; ++i) {
     if (line[i] == '\n') line[i] = ' ';
   }
@@ -112,17 +126,23 @@ bool Follows(int folder, const char* path, int flags) {
   const char* const task = FollowedTask();
   if (task == nullptr || path == nullptr) return false;
   Preloadable preloadable = IsPreloadable(folder, path, flags);
-  // In another root folder, or as another user, the dynamic linker would complain.
   const int error = errno;
+  struct stat info;
   if (preloadable.yes && faccessat(AT_FDCWD, g_library, R_OK, AT_EACCESS) != 0) {
+    // The dynamic linker would complain.
     preloadable = {.why_not = "torchtrace's library can't be read there, by this user"};
+  } else if (preloadable.yes && lstat(task, &info) != 0) {
+    // ENOENT: another run has the folder.
+    preloadable = {.why_not = errno == ENOENT ? nullptr : "it runs as another user, or in another root folder"};
+  } else if (preloadable.yes && info.st_uid != geteuid()) {
+    preloadable = {.why_not = "it runs as another user"};
   }
-  struct stat task_info;
-  if (preloadable.yes && (lstat(task, &task_info) != 0 || task_info.st_uid != geteuid())) {
-    preloadable = {.why_not = "it runs as another user, or in another root folder"};
-  }
+  // What searches PATH tries files that can't be executed, too.
+  const bool runs = (flags & AT_EMPTY_PATH) != 0 || faccessat(folder, path, X_OK, AT_EACCESS) == 0;
   errno = error;
-  if (preloadable.why_not != nullptr) NoteNotFollowed(task, path, preloadable.why_not);
+  if (preloadable.why_not != nullptr && runs && !StartsNothing(path)) {
+    NoteNotFollowed(task, path, preloadable.why_not);
+  }
   return preloadable.yes;
 }
 
@@ -149,28 +169,27 @@ bool FollowsFound(const char* name) {
   return false;
 }
 
-size_t FollowedEnvironment::BytesFor(char* const* environment) {
-  const char* const theirs = Find(environment, kPreloadLibraries);
-  return (Count(environment) + 3) * sizeof(char*) + sizeof kPreloadLibraries + strlen(g_library) + 2 +
-         (theirs == nullptr ? 0 : strlen(theirs));
+FollowedEnvironment::FollowedEnvironment(char* const* environment)
+    : environment_(environment), count_(Count(environment)), theirs_(Find(environment, kPreloadLibraries)) {
+  if (theirs_ != nullptr && *theirs_ == '\0') theirs_ = nullptr;
+  preload_bytes_ = sizeof kPreloadLibraries + strlen(g_library) + 2 + (theirs_ == nullptr ? 0 : strlen(theirs_));
+  if (g_notes != nullptr) g_notes->handed_on = true;
 }
 
-FollowedEnvironment::FollowedEnvironment(char* const* environment, void* memory) : list_(static_cast<char**>(memory)) {
-  if (g_notes != nullptr) g_notes->handed_on = true;
-  const size_t count = Count(environment);
-  if (count != 0) memcpy(list_, environment, count * sizeof(char*));
-  char* const preload = reinterpret_cast<char*>(list_ + count + 3);
-  const char* theirs = Find(environment, kPreloadLibraries);
-  if (theirs != nullptr && *theirs == '\0') theirs = nullptr;
+char* const* FollowedEnvironment::Make(void* memory) const {
+  auto** const list = static_cast<char**>(memory);
+  if (count_ != 0) memcpy(list, environment_, count_ * sizeof(char*));
+  char* const preload = reinterpret_cast<char*>(list + count_ + 3);
   // AddressSanitizer's has to be the first.
-  const bool behind = theirs != nullptr && strstr(theirs, "asan") != nullptr;
+  const bool behind = theirs_ != nullptr && strstr(theirs_, "asan") != nullptr;
   char* at = stpcpy(stpcpy(preload, kPreloadLibraries), "=");
-  if (behind) at = stpcpy(stpcpy(at, theirs), ":");
+  if (behind) at = stpcpy(stpcpy(at, theirs_), ":");
   at = stpcpy(at, g_library);
-  if (theirs != nullptr && !behind) stpcpy(stpcpy(at, ":"), theirs);
-  list_[count] = preload;
-  list_[count + 1] = g_task;
-  list_[count + 2] = nullptr;
+  if (theirs_ != nullptr && !behind) stpcpy(stpcpy(at, ":"), theirs_);
+  list[count_] = preload;
+  list[count_ + 1] = g_task;
+  list[count_ + 2] = nullptr;
+  return list;
 }
 
 }  // namespace torchtrace
@@ -192,6 +211,10 @@ TORCHTRACE_EXPORT void torchtrace_note_not_followed(const char* command, const c
   if (FollowedTask() == nullptr) return;
   if (why != nullptr) NoteNotFollowed(FollowedTask(), command, why);
   if (g_notes != nullptr) g_notes->Take([](const char* text, size_t bytes) { Append(FollowedTask(), text, bytes); });
+}
+
+TORCHTRACE_EXPORT void torchtrace_hand_on_task() {
+  if (torchtrace::g_notes != nullptr) torchtrace::g_notes->handed_on = true;
 }
 
 TORCHTRACE_EXPORT bool torchtrace_task_handed_on() {

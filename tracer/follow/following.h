@@ -15,16 +15,21 @@ bool Follows(int folder, const char* path, int flags);
 // The same for a name that execvp looks for in PATH.
 bool FollowsFound(const char* name);
 
-// An environment with the two variables behind `environment`, which may be null.
+// An environment with the two variables behind another one. What it is made of is looked at once, as other threads may
+// change it.
 class FollowedEnvironment {
  public:
-  // `memory`: of BytesFor(environment).
-  FollowedEnvironment(char* const* environment, void* memory);
-  static size_t BytesFor(char* const* environment);
-  char* const* get() const { return list_; }
+  // `environment` may be null.
+  explicit FollowedEnvironment(char* const* environment);
+  // How much memory Make needs.
+  size_t bytes() const { return (count_ + 3) * sizeof(char*) + preload_bytes_; }
+  char* const* Make(void* memory) const;
 
  private:
-  char** const list_;
+  char* const* const environment_;
+  size_t count_ = 0;
+  const char* theirs_ = nullptr;  // the program's own list of libraries
+  size_t preload_bytes_ = 0;
 };
 
 // Of the library in LD_PRELOAD lists.

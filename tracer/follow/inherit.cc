@@ -46,7 +46,9 @@ bool TakeOwn(char* list) {
   char* const own = FindOwn(list);
   char* const rest = own + strlen(g_own_name);
   if (*rest != '\0') {
-    memmove(own, rest + 1, strlen(rest));
+    const size_t moved = strlen(rest);
+    memmove(own, rest + 1, moved);
+    memset(own + moved, 0, static_cast<size_t>(rest - own));
   } else if (own != list) {
     own[-1] = '\0';
   }
@@ -124,14 +126,15 @@ void TakeVariables(char** environment) {
 
 // The library is linked with `-z initfirst`.
 [[gnu::constructor]] void Inherit(int, char**, char** environment) {
-  Dl_info info;
+  Dl_info info = {};
   if (dladdr(reinterpret_cast<void*>(&InheritedTask), &info) != 0 && info.dli_fname != nullptr) {
     g_own_name = info.dli_fname;
   }
   TakeVariables(environment);
   const char* const task = InheritedTask();
   // The executable follows what it starts with a task of its own, and through its own functions.
-  const bool is_executable = dlsym(RTLD_DEFAULT, kFollowName) != reinterpret_cast<void*>(&torchtrace_follow);
+  Dl_info first;
+  const bool is_executable = dladdr(dlsym(RTLD_DEFAULT, kFollowName), &first) != 0 && first.dli_fbase != info.dli_fbase;
   if (task != nullptr && !is_executable) BeginToFollow(task, g_own_name);
 }
 

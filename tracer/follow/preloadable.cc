@@ -3,12 +3,15 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <string_view>
 
 namespace torchtrace {
@@ -16,22 +19,23 @@ namespace {
 
 #if defined(__x86_64__)
 constexpr std::string_view kLinker = "ld-linux-x86-64.so.2";
+constexpr char kOwnLinker[] = "/lib64/ld-linux-x86-64.so.2";
 constexpr Elf64_Half kMachine = EM_X86_64;
 #else
 constexpr std::string_view kLinker = "ld-linux-aarch64.so.1";
+constexpr char kOwnLinker[] = "/lib/ld-linux-aarch64.so.1";
 constexpr Elf64_Half kMachine = EM_AARCH64;
 #endif
 
+// The newest version of symbols that the library needs.
+constexpr std::string_view kNeededVersion = "GLIBC_2.34";
 constexpr size_t kMaxHeaders = 64;
 constexpr size_t kMaxNeeded = 256;
 constexpr int kMaxScripts = 5;  // one may name another as its interpreter, as often as Linux allows
 
 class OpenFile {
  public:
-  OpenFile(int folder, const char* path, int flags)
-      : descriptor_((flags & AT_EMPTY_PATH) != 0 && *path == '\0'
-                        ? fcntl(folder, F_DUPFD_CLOEXEC, 0)
-                        : openat(folder, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)) {}
+  OpenFile(int folder, const char* path, int flags) : descriptor_(Open(folder, path, flags)) {}
   ~OpenFile() {
     if (descriptor_ >= 0) close(descriptor_);
   }
@@ -46,11 +50,21 @@ class OpenFile {
   }
 
  private:
+  static int Open(int folder, const char* path, int flags) {
+    constexpr int kOpen = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+    if ((flags & AT_EMPTY_PATH) == 0 || *path != '\0') return openat(folder, path, kOpen);
+    // The descriptor itself, which may not be open for reading.
+    char name[32];
+    snprintf(name, sizeof name, "/proc/self/fd/%d", folder);
+    return open(name, kOpen);
+  }
+
   const int descriptor_;
 };
 
-// AddressSanitizer ends a program in which any library is loaded before its own.
-bool NeedsAsan(const OpenFile& file, const Elf64_Phdr* headers, size_t count) {
+// AddressSanitizer ends a program in which any library is loaded before its own, ThreadSanitizer one in which any runs
+// before.
+bool NeedsSanitizer(const OpenFile& file, const Elf64_Phdr* headers, size_t count) {
   Elf64_Dyn dynamic[kMaxNeeded];
   size_t entries = 0;
   for (size_t i = 0; i < count; ++i) {
@@ -70,9 +84,27 @@ bool NeedsAsan(const OpenFile& file, const Elf64_Phdr* headers, size_t count) {
     if (dynamic[i].d_tag != DT_NEEDED) continue;
     char text[32];
     const std::string_view name(text, file.Read(text, sizeof text, names + dynamic[i].d_un.d_val));
-    if (name.starts_with("libasan.so") || name.starts_with("libclang_rt.asan")) return true;
+    for (const std::string_view sanitizer : {"libasan.so", "libtsan.so", "libclang_rt.asan", "libclang_rt.tsan"}) {
+      if (name.starts_with(sanitizer)) return true;
+    }
   }
   return false;
+}
+
+// Whether the program's C library has what our library needs. Another linker than ours is of another C library.
+bool IsNewEnough(const char* linker) {
+  struct stat info, own;
+  if (stat(linker, &info) != 0) return true;  // exec says so
+  if (stat(kOwnLinker, &own) == 0 && own.st_dev == info.st_dev && own.st_ino == info.st_ino) return true;
+  const int file = open(linker, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return false;
+  const auto bytes = static_cast<size_t>(info.st_size);
+  void* const text = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, file, 0);
+  close(file);
+  if (text == MAP_FAILED) return false;
+  const bool found = memmem(text, bytes, kNeededVersion.data(), kNeededVersion.size()) != nullptr;
+  munmap(text, bytes);
+  return found;
 }
 
 Preloadable IsPreloadableProgram(const OpenFile& file, const Elf64_Ehdr& header) {
@@ -89,7 +121,8 @@ Preloadable IsPreloadableProgram(const OpenFile& file, const Elf64_Ehdr& header)
     linker[file.Read(linker, std::min<size_t>(headers[i].p_filesz, sizeof linker - 1), headers[i].p_offset)] = '\0';
     const char* const name = strrchr(linker, '/');
     if (name == nullptr || name + 1 != kLinker) return {.why_not = "its dynamic linker is not glibc's"};
-    if (NeedsAsan(file, headers, count)) return {.why_not = "AddressSanitizer lets no library come before its own"};
+    if (!IsNewEnough(linker)) return {.why_not = "it has an older C library of its own"};
+    if (NeedsSanitizer(file, headers, count)) return {.why_not = "its sanitizer lets no library come before its own"};
     return {.yes = true};
   }
   return {.why_not = "it is linked statically"};
@@ -97,7 +130,10 @@ Preloadable IsPreloadableProgram(const OpenFile& file, const Elf64_Ehdr& header)
 
 Preloadable IsPreloadableFile(int folder, const char* path, int flags, int scripts) {
   const OpenFile file(folder, path, flags);
-  if (file.descriptor() < 0) return {.why_not = errno == EACCES ? "its file can't be read" : nullptr};
+  if (file.descriptor() < 0) {
+    const bool exec_says_so = errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == ENAMETOOLONG;
+    return {.why_not = exec_says_so ? nullptr : "its file can't be read"};
+  }
   struct stat info;
   if (fstat(file.descriptor(), &info) != 0 || !S_ISREG(info.st_mode)) return {};
   if ((info.st_mode & (S_ISUID | S_ISGID)) != 0) return {.why_not = "it is setuid or setgid"};
@@ -105,6 +141,7 @@ Preloadable IsPreloadableFile(int folder, const char* path, int flags, int scrip
   char head[512];
   const size_t bytes = file.Read(head, sizeof head - 1, 0);
   head[bytes] = '\0';
+  if (bytes == 0) return {.why_not = "its file can't be read"};
   if (head[0] == '#' && head[1] == '!') {
     char* const interpreter = head + 2 + strspn(head + 2, " \t");
     interpreter[strcspn(interpreter, " \t\n")] = '\0';

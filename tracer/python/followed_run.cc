@@ -33,6 +33,8 @@ struct FollowedRun {
   static void Ended(const RuntimeEnd* end, void* context) {
     if (end->provisional != 0) return;
     auto* const self = static_cast<FollowedRun*>(context);
+    // Where there are no locks the run's own process renders, and each would be the last.
+    if (!self->lock->held()) return;
     self->lock = FolderLock::TakeAlone(std::move(self->lock));
     if (self->lock == nullptr || !self->IsStillOurs()) return;
     RunEnding(self->task.ending).Finish();

@@ -3,6 +3,7 @@
 #include "tracer/python/program_end.h"
 
 #include <Python.h>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@
 #include <string_view>
 #include <utility>
 
+#include "tracer/follow/follow.h"
 #include "tracer/python/python_patch.h"
 #include "tracer/record/fatal_signals.h"
 #include "tracer/record/recorder.h"
@@ -328,6 +330,8 @@ void EndBeforeExec(PyObject* path) {
     NoteStartedProgram(*file);
   } else if (Recorder* const recorder = Recorder::Get(); recorder != nullptr && !recorder->follows()) {
     recorder->NoteNotSeen("what ran after the program's os.exec* of " + *file);
+  } else if (const auto hand_on = reinterpret_cast<HandOnTaskFunction>(dlsym(RTLD_DEFAULT, kHandOnTaskName))) {
+    hand_on();
   }
   EndProgram({.provisional = 0, .exit_code = 0, .signal = 0});
 }
