@@ -173,7 +173,11 @@ int FollowedMain(int argc, char** argv, char** environment) {
   void* const runtime = dlopen(told.runtime, RTLD_NOW | RTLD_GLOBAL);
   const auto follow =
       runtime != nullptr ? reinterpret_cast<RuntimeFollowFunction>(dlsym(runtime, kRuntimeFollowName)) : nullptr;
-  if (follow == nullptr) return not_followed(dlerror());
+  if (follow == nullptr) {
+    return not_followed(runtime == nullptr ? dlerror()
+                                           : "its runtime is of another build of torchtrace: tools/torchtrace run "
+                                             "--python builds it again");
+  }
   char error[1024] = "";
   const int exit_code = follow(task, argc, argv, error, sizeof error);
   return exit_code >= 0 ? exit_code : not_followed(error);

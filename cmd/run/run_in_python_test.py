@@ -141,7 +141,8 @@ if os.fork() == 0:
     os.execv(sys.executable, child)
 os.wait()
 """
-    result = assert_same(["-c", code], tmp_path, env={"LD_PRELOAD": preloaded})
+    options = ("--no-follow",)
+    result = assert_same(["-c", code], tmp_path, env={"LD_PRELOAD": preloaded}, options=options)
     assert result.out.splitlines()[2::2] == ["[]", "[]"]
 
 

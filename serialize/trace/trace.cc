@@ -112,7 +112,7 @@ void CountGetters(const json& metadata, const json& end, ProcessMetadata* known)
     for (const json& thread : threads) add(IntMember(thread, "getters"));
   } else if (const std::optional<int64_t> all = IntMember(end, "getters")) {
     add(all);
-  } else if (known->signal.has_value() || known->exit_code.has_value()) {
+  } else if (known->signal.has_value() || Member(end, "short") == true) {
     const json& levels = Member(metadata, "levels");
     const bool some_level = std::any_of(levels.begin(), levels.end(), [](const json& level) {
       return level == kSetattrLevel || level == kFunctionLevel;

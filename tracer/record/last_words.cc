@@ -111,7 +111,7 @@ size_t FormatShortLastWords(const ProgramEnd& end, std::string_view stop_reason,
   // Escapes would take room and a JSON library.
   std::replace_if(stopped, stopped + bytes, [](char c) { return c < ' ' || c > '~' || c == '"' || c == '\\'; }, '?');
   const int length =
-      snprintf(json, capacity, R"({"end":{"%s":%s,"units":%llu,"monotonic_ns":%llu%s%s%s}})", how, number,
+      snprintf(json, capacity, R"({"end":{"%s":%s,"short":true,"units":%llu,"monotonic_ns":%llu%s%s%s}})", how, number,
                static_cast<unsigned long long>(now.units), static_cast<unsigned long long>(now.monotonic_ns),
                bytes == 0 ? "" : R"(,"stopped":")", stopped, bytes == 0 ? "" : "\"");
   return static_cast<size_t>(length);
