@@ -14,6 +14,9 @@ from tools.testing import whole_tool as tool
 MINE = "def f(x): return x\n"
 CHILD = "import sys; sys.path.insert(0, {folder}); import mine; [mine.f(i) for i in range({calls})]"
 
+# Records the library's calls.
+LEVEL_ZERO = ("--library", "mine", "-l", "0", "--python", tool.PYTHON)
+
 
 class Job:
     """A traced program, in a folder of its own."""
@@ -27,18 +30,7 @@ class Job:
 
     def run(self, code, *options, status=0, **kwargs):
         (self.folder / "program.py").write_text(code)
-        words = (
-            "run",
-            "-fo",
-            "out",
-            "--library",
-            "mine",
-            "-l",
-            "0",
-            "--python",
-            tool.PYTHON,
-            *options,
-        )
+        words = ("run", "-fo", "out", *LEVEL_ZERO, *options)
         ended = tool.torchtrace(*words, "program.py", cwd=self.folder, **kwargs)
         assert ended.status == status, ended
         return ended
@@ -334,18 +326,7 @@ def test_a_program_that_replaces_itself_first(job):
 
 
 def test_a_run_inside_a_run_is_its_own(job):
-    words = [
-        tool.TORCHTRACE,
-        "run",
-        "-qfo",
-        "inner",
-        "--library",
-        "mine",
-        "-l",
-        "0",
-        "--python",
-        tool.PYTHON,
-    ]
+    words = [tool.TORCHTRACE, "run", "-qfo", "inner", *LEVEL_ZERO]
     inner = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {job.child(6)!r}]); "
     words += ["-c", inner + job.child(5)]
     job.run(f"import subprocess\nsubprocess.run({words!r}, check=True)\n", "-q")

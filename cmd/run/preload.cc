@@ -37,9 +37,8 @@ void RestoreEnvironment() {
 }
 
 // The Python in which a run continues.
-int PreloadedMain(int argc, char** argv, char** environment) {
+int PreloadedMain(int argc, char** argv, char** /*environment*/) {
   const char* const task = getenv(kPreloadTask);
-  if (task == nullptr) return g_python_main(argc, argv, environment);
   if (*task == '\0') {
     if (dlsym(RTLD_DEFAULT, "Py_RunMain") != nullptr) return 0;
     fputs("it does not export Python's functions\n", stderr);
@@ -191,8 +190,10 @@ extern "C" int __libc_start_main(torchtrace::Main python_main, int argc, char** 
                                  void (*unload)(), void* stack_end) {
   torchtrace::g_python_main = python_main;
   const auto start = reinterpret_cast<torchtrace::StartMain>(dlsym(RTLD_NEXT, "__libc_start_main"));
-  torchtrace::Main main = torchtrace::PreloadedMain;
-  if (getenv(torchtrace::kPreloadTask) == nullptr && torchtrace::FollowedTask() != nullptr) {
+  torchtrace::Main main = python_main;
+  if (getenv(torchtrace::kPreloadTask) != nullptr) {
+    main = torchtrace::PreloadedMain;
+  } else if (torchtrace::FollowedTask() != nullptr) {
     main = torchtrace::FollowedMain;
   }
   return start(main, argc, argv, init, fini, unload, stack_end);

@@ -429,7 +429,8 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
   }
   const absl::StatusOr<GlobFilter> globs = FindRecordedNames(scanned, recording);
   if (!globs.ok()) return Fail(kExitNotStarted, globs.status());
-  if (!options.no_follow && !extension) metadata.run = NewRunId();
+  const bool follows = !options.no_follow && !extension;
+  if (follows) metadata.run = NewRunId();
   metadata.command = command;
   metadata.program = program;
   metadata.python_executable = python->executable;
@@ -451,7 +452,7 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
   content.late_signal_message = died;
   content.ending.folder = folder;
   content.ending.shown_name = *shown_folder;
-  if (!options.no_follow && !extension) {
+  if (follows) {
     FollowTask& follow = content.follow.emplace();
     follow.run = metadata.run;
     follow.runtimes = RuntimeLibraries(*runtime_folder, *python);

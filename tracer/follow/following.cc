@@ -107,7 +107,6 @@ bool BeginToFollow(const char* task, const char* library) {
 }
 
 const char* FollowedTask() { return g_follows ? g_task + sizeof kFollowTask : nullptr; }
-const char* FollowingLibrary() { return g_library; }
 
 void NoteNotFollowed(const char* task, const char* file, const char* why) {
   char line[1000];
@@ -138,11 +137,10 @@ bool Follows(int folder, const char* path, int flags) {
     preloadable = {.why_not = "it runs as another user"};
   }
   // What searches PATH tries files that can't be executed, too.
-  const bool runs = (flags & AT_EMPTY_PATH) != 0 || faccessat(folder, path, X_OK, AT_EACCESS) == 0;
+  const bool noted = preloadable.why_not != nullptr && !StartsNothing(path) &&
+                     ((flags & AT_EMPTY_PATH) != 0 || faccessat(folder, path, X_OK, AT_EACCESS) == 0);
   errno = error;
-  if (preloadable.why_not != nullptr && runs && !StartsNothing(path)) {
-    NoteNotFollowed(task, path, preloadable.why_not);
-  }
+  if (noted) NoteNotFollowed(task, path, preloadable.why_not);
   return preloadable.yes;
 }
 

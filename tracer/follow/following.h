@@ -32,9 +32,6 @@ class FollowedEnvironment {
   size_t preload_bytes_ = 0;
 };
 
-// Of the library in LD_PRELOAD lists.
-const char* FollowingLibrary();
-
 }  // namespace torchtrace
 
 #endif  // TORCHTRACE_TRACER_FOLLOW_FOLLOWING_H_

@@ -12,6 +12,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "tracer/follow/follow.h"
 #include "tracer/framework_dialect.h"
 #include "tracer/python/extension_loader.h"
@@ -63,10 +64,9 @@ void NotStarted() {
 void NoteEnd(const RuntimeRequest& request) {
   const auto note = reinterpret_cast<NoteNotFollowedFunction>(dlsym(RTLD_DEFAULT, kNoteNotFollowedName));
   if (note == nullptr) return;
-  std::string command;
-  for (int i = 0; i < request.argc; ++i) absl::StrAppend(&command, i == 0 ? "" : " ", request.argv[i]);
   const std::string why(Recorder::Get()->stop_reason());
-  note(command.c_str(), why.empty() || Recorder::Get()->has_log() ? nullptr : why.c_str());
+  if (why.empty() || Recorder::Get()->has_log()) return note(nullptr, nullptr);
+  note(absl::StrJoin(request.argv, request.argv + request.argc, " ").c_str(), why.c_str());
 }
 
 // C code ends the process by _exit, perhaps in a signal handler.

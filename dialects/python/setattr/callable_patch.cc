@@ -144,7 +144,6 @@ vectorcallfunc g_also = nullptr;
 void HideNewType(PyTypeObject* type) {
   PyObject* const constructor = ConstructorOf(type);
   if (constructor != nullptr && IsEntry(reinterpret_cast<PyFunctionObject*>(constructor)->vectorcall)) HideMaking(type);
-  if (InheritsFromHidden(type)) HideReading(type);
 }
 
 // The entry for `callable`, new or reused.

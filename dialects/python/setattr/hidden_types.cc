@@ -15,11 +15,22 @@ std::vector<void (*)(PyTypeObject*)>& Watchers() {
 
 PyCFunction g_init_subclass = nullptr;
 
+// Whether a base is hidden from reading.
+bool InheritsFromHidden(const PyTypeObject* type) {
+  PyObject* const order = type->tp_mro;
+  for (Py_ssize_t i = 1; order != nullptr && i < PyTuple_GET_SIZE(order); ++i) {
+    if (reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(order, i))->tp_getattro == GetAsUsual) return true;
+  }
+  return false;
+}
+
 // object.__init_subclass__, which `type` calls as its last action for a new type, through those of the bases.
 PyObject* InitSubclass(PyObject* type, PyObject* arguments) {
   PyObject* const result = g_init_subclass(type, arguments);
   if (result != nullptr && PyType_Check(type)) {
-    for (auto* const made : Watchers()) made(reinterpret_cast<PyTypeObject*>(type));
+    auto* const type_object = reinterpret_cast<PyTypeObject*>(type);
+    if (InheritsFromHidden(type_object)) HideReading(type_object);
+    for (auto* const made : Watchers()) made(type_object);
   }
   return result;
 }
@@ -63,14 +74,6 @@ void WatchNewTypes(void (*made)(PyTypeObject* type)) {
   if (definition->ml_flags != (METH_NOARGS | METH_CLASS)) return;
   g_init_subclass = definition->ml_meth;
   definition->ml_meth = InitSubclass;
-}
-
-bool InheritsFromHidden(const PyTypeObject* type) {
-  PyObject* const order = type->tp_mro;
-  for (Py_ssize_t i = 1; order != nullptr && i < PyTuple_GET_SIZE(order); ++i) {
-    if (reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(order, i))->tp_getattro == GetAsUsual) return true;
-  }
-  return false;
 }
 
 }  // namespace torchtrace::python_dialect

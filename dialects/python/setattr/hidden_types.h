@@ -1,6 +1,6 @@
 // Types whose functions the specialising interpreter would enter directly, past their `vectorcall` (IsMadeUnasked,
-// IsReadUnasked): from now on it calls them, for ever. A program can't see it. Subclasses don't inherit this, so new
-// types are looked at when they are made. All need the GIL.
+// IsReadUnasked): from now on it calls them, for ever. A program can't see it. CPython's subclasses don't inherit this,
+// so new types are looked at when they are made. All need the GIL.
 
 #ifndef TORCHTRACE_DIALECTS_PYTHON_SETATTR_HIDDEN_TYPES_H_
 #define TORCHTRACE_DIALECTS_PYTHON_SETATTR_HIDDEN_TYPES_H_
@@ -20,11 +20,9 @@ void HideReading(PyTypeObject* type);
 void ForEachSubclass(PyTypeObject* type, absl::FunctionRef<void(PyTypeObject*)> visit);
 
 // From now on calls `made` with each type that Python code makes, before the program has it, unless a base's own
-// __init_subclass__ doesn't call the next one. Once for each function.
+// __init_subclass__ doesn't call the next one. Once for each function. Subclasses of types that are hidden from reading
+// are hidden then.
 void WatchNewTypes(void (*made)(PyTypeObject* type));
-
-// Whether a base is hidden from reading.
-bool InheritsFromHidden(const PyTypeObject* type);
 
 }  // namespace torchtrace::python_dialect
 

@@ -110,10 +110,6 @@ void HideWatchedGetters(PyTypeObject* type) {
     }
   }
 }
-void HideNewGetters(PyTypeObject* type) {
-  if (InheritsFromHidden(type)) HideReading(type);
-  HideWatchedGetters(type);
-}
 
 // Watches the functions that are reached from modules: their own, those of classes, those that a decorator wraps. Calls
 // no Python code.
@@ -213,7 +209,7 @@ absl::Status WatchCalls(const char* name) {
   if (AnythingIsFrozen()) ModuleFunctions().WatchAll();
   if (kReadsUnasked) {
     ForEachSubclass(&PyBaseObject_Type, HideWatchedGetters);
-    WatchNewTypes(HideNewGetters);
+    WatchNewTypes(HideWatchedGetters);
   }
   return absl::OkStatus();
 }
