@@ -18,6 +18,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -25,6 +26,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "serialize/base/bytes.h"
+#include "serialize/log/log_follower.h"
 #include "serialize/log/log_format.h"
 #include "serialize/log/log_trace.h"
 #include "serialize/trace/trace.h"
@@ -140,6 +142,29 @@ void ReadLog(const std::string& path) {
   Require(open_calls == static_cast<uint64_t>(std::count(open.begin(), open.end(), true)), "open calls");
 }
 
+// Follows a log that grows, from its beginning and from its end: no call may be counted twice.
+void FollowLog(const std::string& path, const std::function<void()>& grow) {
+  const auto naming = [](std::string_view identity) -> CallName {
+    const auto number = static_cast<uint32_t>(identity.size());
+    return {number, number % 2 == 0 ? number : kNoName};
+  };
+  std::vector<std::unique_ptr<LogFollower>> followers;
+  for (const uint64_t recent_bytes : {UINT64_MAX, uint64_t{0}}) {
+    absl::StatusOr<std::unique_ptr<LogFollower>> follower = LogFollower::Open(path, nullptr, naming, recent_bytes);
+    if (follower.ok()) followers.push_back(*std::move(follower));
+  }
+  for (int i = 0; i < 4; ++i) {
+    if (i == 2) grow();
+    for (const std::unique_ptr<LogFollower>& follower : followers) {
+      follower->Step();
+      const LiveProcess report = follower->Report(i % 2 == 0 ? Running::kYes : Running::kNo, 1000);
+      uint64_t calls = 0;
+      for (const Activity& activity : report.apis) calls += activity.calls;
+      Require(calls == report.calls && calls <= report.info.calls, "as many calls as their names have");
+    }
+  }
+}
+
 }  // namespace
 }  // namespace torchtrace
 
@@ -154,5 +179,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                       "a file in memory");
   torchtrace::ReadLog(absl::StrCat("/proc/self/fd/", file));
   torchtrace::ReadLogOnce(absl::StrCat("/proc/self/fd/", file));
+  if (log.size() < torchtrace::kPageBytes) return 0;
+  const size_t half = log.size() / torchtrace::kPageBytes / 2 * torchtrace::kPageBytes;
+  torchtrace::Require(ftruncate(file, static_cast<off_t>(half)) == 0, "a shorter file");
+  torchtrace::FollowLog(absl::StrCat("/proc/self/fd/", file), [&log, half] {
+    torchtrace::Require(pwrite(file, log.data() + half, log.size() - half, static_cast<off_t>(half)) >= 0, "the rest");
+  });
   return 0;
 }
