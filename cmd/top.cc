@@ -239,7 +239,7 @@ int RunTop(const std::vector<std::string>& args) {
   std::string what, interval = "1s", format = "text";
   bool once = false;
   const auto app = MakeApp(kTopCommand, "[OPTIONS] PID|DIR", kTopFooter);
-  app->add_option("TRACE", what,
+  app->add_option("PID|DIR", what,
                   "A process that is traced, that started traced ones or that one of them started; or the output "
                   "folder of a run")
       ->required();
