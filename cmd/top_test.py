@@ -44,15 +44,18 @@ def running(folder):
     with subprocess.Popen(
         command, cwd=folder, env=tool.environment(), stdout=subprocess.PIPE, text=True
     ) as process:
-        child = int(process.stdout.readline())
-        deadline = time.monotonic() + 60
-        while len(list(folder.glob("out/log/*.ttlog"))) < 2:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        yield folder, process.pid, child
-        for pid in (child, process.pid):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        pids = [process.pid]
+        try:
+            pids.append(int(process.stdout.readline()))
+            deadline = time.monotonic() + 60
+            while len(list(folder.glob("out/log/*.ttlog"))) < 2:
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            yield folder, *pids
+        finally:
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
 
 
 @pytest.fixture(scope="module")
@@ -70,11 +73,13 @@ def top(*args, cwd):
 def test_once(program):
     folder, pid, child = program
     out = top("--once", "out", cwd=folder)
-    assert re.match(r"out: 2 running; \d.* k calls/s\n\nprocess +calls/s  threads +log  open for", out)
+    assert re.match(
+        r"out: 2 running; \d.* k calls/s\n\nprocess +calls/s  threads +log  open for", out
+    )
     assert re.search(rf"\nmain-{pid} .* k +2 .* m?s  __main__.waits\(", out)
     assert re.search(rf"\nfork-{child} +0 +1 .* m?s  __main__.child_waits\(", out)
     # Each of the three threads is inside a call all the time.
-    shares = dict(re.findall(r" (\S+)%  (__main__\.\S+)", out))
+    shares = {name: share for share, name in re.findall(r" (\S+)%  (__main__\.\S+)", out)}
     for name in ("waits", "child_waits"):
         assert 25 < float(shares[f"__main__.{name}"]) < 40
     assert re.search(r"\n +\d.* k .*%  __main__.step\n", out)
@@ -89,7 +94,9 @@ def test_processes_lead_to_their_trace(program):
 def test_json_is_a_line_for_each_reading(program):
     folder, pid, _ = program
     command = [tool.TORCHTRACE, "top", "-d", "100ms", "--format", "json", "out"]
-    with subprocess.Popen(command, cwd=folder, env=tool.environment(), stdout=subprocess.PIPE) as it:
+    with subprocess.Popen(
+        command, cwd=folder, env=tool.environment(), stdout=subprocess.PIPE
+    ) as it:
         readings = [json.loads(it.stdout.readline()) for _ in range(2)]
         it.terminate()
     for reading in readings:
@@ -287,7 +294,10 @@ def test_what_is_no_running_trace(program, tmp_path):
 
 
 def test_deaths(tmp_path):
-    with running(tmp_path) as (folder, pid, child), Terminal(folder, "out") as terminal:
+    with (
+        running(tmp_path) as (folder, pid, child),
+        Terminal(folder, "out", columns=120) as terminal,
+    ):
         terminal.until(lambda text: "2 running" in text and "__main__.step" in text)
         os.kill(child, signal.SIGKILL)
         screen = terminal.until(lambda text: f"1 running, 1 killed (fork-{child}); " in text)
