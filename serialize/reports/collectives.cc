@@ -137,6 +137,13 @@ std::vector<CollectiveProgress> CollectiveCalls::Compare() const {
     const ProcessMetadata& known = trace_.processes()[key.first].known;
     if (known.ranked.rank.has_value()) runs[known.label][*known.ranked.rank] = key.first;
   }
+  // A rank may not have come to its first one. Its first process may do so, not a forked worker.
+  for (uint32_t i = 0; i < trace_.processes().size(); ++i) {
+    const ProcessMetadata& known = trace_.processes()[i].known;
+    const auto run = runs.find(known.label);
+    if (run == runs.end() || !known.ranked.rank.has_value() || known.role == "fork") continue;
+    run->second.try_emplace(*known.ranked.rank, i);
+  }
   std::vector<CollectiveProgress> all;
   for (const auto& [label, processes] : runs) {
     for (const Group group : {kDefault, kUnknown}) {

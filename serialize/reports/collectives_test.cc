@@ -133,8 +133,18 @@ TEST_F(CollectivesTest, TheLatestProcessOfARankCounts) {
   trace_.In(again, 0);
   trace_.Enter(AllReduce());
   const nlohmann::json ranks = Json()["collectives"][0]["ranks"];
-  ASSERT_EQ(ranks.size(), 2u);
   EXPECT_EQ(ranks[1]["number"], 1);
+}
+
+TEST_F(CollectivesTest, ARankThatHasNotComeToItsFirstOne) {
+  trace_.process(3).known.role = "fork";
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    trace_.In(rank, 0);
+    trace_.Enter(AllReduce());
+  }
+  const std::string text = Text();
+  EXPECT_THAT(text, HasSubstr("collectives of the default group: ranks 0, 1 wait for rank 2\n"));
+  EXPECT_THAT(text, HasSubstr("\n   2       0  -                                                 in no recorded call; killed"));
 }
 
 TEST(IsCollective, ByName) {
