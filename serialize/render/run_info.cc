@@ -34,9 +34,9 @@ constexpr std::array kFirstKeys = {"torchtrace",  "command",         "program", 
                                    "exclude",     "include_getters", "outermost", "stacks",  "stack_format", "rank",
                                    "world_size"};
 // Keys that concern a single process, or are shown under another name.
-constexpr std::array kProcessKeys = {"format",           "role",    "pid",   "ppid",   "forked_from", "clock",
-                                     "clock_again",      "source",  "label", "damage", "operators",   "end",
-                                     "started_programs", "not_seen"};
+constexpr std::array kProcessKeys = {
+    "format", "role",      "pid", "ppid",         "forked_from",      "clock",   "clock_again", "source", "label",
+    "damage", "operators", "end", "process_name", "started_programs", "not_seen"};
 
 template <typename Keys>
 bool Contains(const Keys& keys, const std::string& key) {
@@ -158,12 +158,15 @@ ordered_json ProcessJson(const ProcessInfo& process) {
   const ProcessMetadata& known = process.known;
   ordered_json json = ordered_json::object();
   json["log"] = LogName(process);
+  json["name"] = UnlabelledName(process);
   for (const char* key : {"role", "pid", "ppid", "forked_from"}) {
     if (process.metadata == nullptr) break;
     if (const auto* const value = FindMember(*process.metadata, key); value != nullptr) json[key] = *value;
   }
-  if (known.has_source) {
-    for (const char* key : {"source", "label", "host", "rank", "world_size", "command"}) {
+  if (known.ranked.rank.has_value()) json["rank"] = *known.ranked.rank;
+  if (known.ranked.world_size.has_value()) json["world_size"] = *known.ranked.world_size;
+  if (known.role == "child" || known.has_source) {
+    for (const char* key : {"source", "label", "host", "command", "python", "packages"}) {
       if (const auto* const value = FindMember(*process.metadata, key); value != nullptr) json[key] = *value;
     }
   }

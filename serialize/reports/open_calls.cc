@@ -165,7 +165,6 @@ class OpenCallsReport {
 
   static std::string ProcessText(const ProcessInfo& process, Running running) {
     std::string text = PlainLine(ProcessName(process));
-    if (process.known.ranked.rank.has_value()) absl::StrAppend(&text, ", rank ", *process.known.ranked.rank);
     if (running == Running::kYes) return absl::StrCat(text, ": running");
     absl::StrAppend(&text, ": ",
                     process.closed            ? DescribeEnd(process)

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <filesystem>
 #include <map>
 #include <utility>
 
@@ -196,13 +195,18 @@ bool IsMerged(const Trace& trace) {
                      [](const ProcessInfo& process) { return process.known.has_source; });
 }
 
+std::string_view UnlabelledName(const ProcessInfo& process) {
+  if (!process.known.name.empty()) return process.known.name;
+  std::string_view file = process.known.source.empty() ? process.path : process.known.source;
+  file.remove_prefix(file.rfind('/') + 1);  // npos + 1 is 0
+  if (file.ends_with(".gz")) file.remove_suffix(3);
+  const size_t dot = file.rfind('.');
+  return dot == 0 ? file : file.substr(0, dot);
+}
+
 std::string ProcessName(const ProcessInfo& process) {
   const std::string& label = process.known.label;
-  const std::string& path = process.known.source.empty() ? process.path : process.known.source;
-  std::filesystem::path file(path);
-  if (file.extension() == ".gz") file = file.stem();
-  const std::string name = file.stem().string();
-  return label.empty() ? name : absl::StrCat(label, ":", name);
+  return absl::StrCat(label, label.empty() ? "" : ":", std::string(UnlabelledName(process)));
 }
 
 std::string DescribeEnd(const ProcessInfo& process) {

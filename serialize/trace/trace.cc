@@ -7,6 +7,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
 #include "serialize/base/json_member.h"
 #include "serialize/model/levels.h"
@@ -104,6 +105,24 @@ std::optional<int64_t> RankMember(const json& metadata, const char* key, std::in
   return std::nullopt;
 }
 
+// Its rank, what it is in its program, how often it was started again, and its number.
+std::string NameInJob(const json& metadata, const ProcessMetadata& known) {
+  std::vector<std::string> words;
+  if (known.ranked.rank.has_value()) words.push_back(absl::StrCat("rank ", *known.ranked.rank));
+  if (std::string own = TextMember(metadata, "process_name"); !own.empty()) {
+    words.push_back(std::move(own));
+  } else if (!words.empty() && known.role == "fork") {
+    words.push_back(known.role);
+  }
+  int64_t restarts;
+  if (absl::SimpleAtoi(TextMember(Member(metadata, "environment"), "TORCHELASTIC_RESTART_COUNT"), &restarts) &&
+      restarts > 0) {
+    words.push_back(absl::StrCat("restart ", restarts));
+  }
+  if (words.empty()) return "";
+  return absl::StrCat(absl::StrJoin(words, ", "), known.pid ? absl::StrCat(" (", *known.pid, ")") : "");
+}
+
 void CountGetters(const json& metadata, const json& end, ProcessMetadata* known) {
   const auto add = [known](std::optional<int64_t> getters) {
     known->getters += static_cast<uint64_t>(std::max<int64_t>(0, getters.value_or(0)));
@@ -132,6 +151,7 @@ ProcessMetadata ParseProcessMetadata(const json& metadata) {
   known.ranked.rank = RankMember(metadata, "rank", {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"});
   known.ranked.world_size =
       RankMember(metadata, "world_size", {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"});
+  known.name = NameInJob(metadata, known);
   known.cwd = OptionalText(metadata, "cwd");
   known.package_versions = VersionsMember(metadata, "packages");
   known.has_source = FindMember(metadata, "source") != nullptr;

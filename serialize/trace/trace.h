@@ -39,6 +39,8 @@ struct ProcessRank {
 struct ProcessMetadata {
   // Missing texts are empty.
   std::string role;
+  // What the process is in its job, if that is known: `rank 1, DataLoader worker 3, restart 2 (1234)`.
+  std::string name;
   std::string dialect;
   std::string host;
   std::optional<int64_t> pid;

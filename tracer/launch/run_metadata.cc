@@ -50,7 +50,7 @@ Json Environment(const std::vector<const char*>& prefixes) {
 constexpr const char* kRankVariables[] = {
     "RANK",       "WORLD_SIZE",           "LOCAL_RANK",           "LOCAL_WORLD_SIZE",
     "GROUP_RANK", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK",
-    "PMI_SIZE",   "SLURM_PROCID",         "SLURM_NTASKS"};
+    "PMI_SIZE",   "SLURM_PROCID",         "SLURM_NTASKS",         "TORCHELASTIC_RESTART_COUNT"};
 
 // A new one each time the machine boots; empty if the system doesn't provide it.
 std::string BootId() {

@@ -108,6 +108,7 @@ absl::Status Recorder::Begin(RecorderOptions options) {
   next_thread_ = 0;
   parent_pid_ = 0;
   forked_ = false;
+  named_ = false;
   before_children_.reset();
   paused_ = was_paused_ = options_->recording.start_paused;
   pid_ = getpid();
@@ -206,6 +207,7 @@ absl::Status Recorder::OpenLog() {
   if (const std::string json = forked_ ? EnvironmentNow() : ""; !json.empty()) {
     if (absl::Status status = (*log)->AppendMetadata(json); !status.ok()) return status;
   }
+  if (absl::Status status = WriteProcessName(log->get()); !status.ok()) return status;
   if (was_paused_) {
     if (absl::Status status = (*log)->AppendMetadata(kPaused); !status.ok()) return status;
   }
@@ -221,6 +223,23 @@ absl::Status Recorder::OpenLog() {
   had_log_ = true;
   end_frame_ = *end;
   return absl::OkStatus();
+}
+
+absl::Status Recorder::WriteProcessName(LogWriter* log) {
+  if (named_ || (!forked_ && !options_->waits_for_calls) || options_->name_process == nullptr) return absl::OkStatus();
+  const std::string name = options_->name_process();
+  if (name.empty()) return absl::OkStatus();
+  named_ = true;
+  std::string json = R"({"process_name":)";
+  AppendJson(name, &json);
+  return log->AppendMetadata(json + "}");
+}
+
+void Recorder::TellProcessName() {
+  OrStop([this] {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (!finished_ && log_ != nullptr) WriteProcessName(log_.get()).IgnoreError();
+  });
 }
 
 ThreadRecorder* Recorder::ThisThread() {
@@ -525,6 +544,7 @@ void Recorder::AfterForkInChild() {
   recorder->next_thread_ = 0;
   recorder->parent_pid_ = recorder->pid_;
   recorder->forked_ = true;
+  recorder->named_ = false;
   recorder->had_log_ = false;
   recorder->before_children_.reset();
   recorder->was_paused_ = recorder->paused_;

@@ -61,6 +61,9 @@ struct RecorderOptions {
   std::function<std::unique_ptr<ThreadStack>()> make_stack;
   // The program's name for the calling thread. If it is empty, or there is no such function, we use the system's name.
   std::function<std::string()> name_thread;
+  // What a process that another traced one started is in its program, `DataLoader worker 3`; asked at its first call,
+  // and, if that thread didn't know, at the end. Empty: unknown.
+  std::function<std::string()> name_process;
   // Metadata of a forked process at its first call, as a JSON object's text; empty: none.
   std::function<std::string()> fork_metadata;
 };
@@ -87,6 +90,9 @@ class TORCHTRACE_EXPORT Recorder {
   void AddMetadata(const std::string& json);
   // The same for this process's log alone: forked processes don't repeat it.
   void AddOwnMetadata(const std::string& json);
+
+  // Records what the process is in its program, if it is known only now (RecorderOptions::name_process).
+  void TellProcessName();
 
   // For run.json's lists of what was not seen or was cut; each text appears once.
   void NoteNotSeen(const std::string& text) { Note(&SessionNotes::not_seen, text); }
@@ -180,6 +186,7 @@ class TORCHTRACE_EXPORT Recorder {
   void WriteLastWords(const ProgramEnd& end);
   void Note(std::set<std::string> SessionNotes::* list, const std::string& text);
   std::string EnvironmentNow() const;
+  absl::Status WriteProcessName(LogWriter* log);
   void NoteChild();
   static void BeforeFork();
   static void AfterForkInParent();
@@ -226,6 +233,7 @@ class TORCHTRACE_EXPORT Recorder {
   int pid_ = 0;
   int parent_pid_ = 0;  // the traced parent of a forked process
   bool forked_ = false;
+  bool named_ = false;  // the log has what the process is in its program
 };
 
 template <typename Body>
