@@ -18,6 +18,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/time.h"
 #include "cmd/cli/output.h"
 #include "serialize/base/command_name.h"
 #include "serialize/base/matching.h"
@@ -401,6 +402,16 @@ Check IsSeconds(double least, int64_t most) {
     const bool fits = absl::SimpleAtod(text, &seconds) && seconds >= least && seconds <= most;
     return fits ? std::string() : absl::StrCat("'", text, "' is not a number of seconds from ", least, " to ", most);
   };
+}
+
+absl::StatusOr<int64_t> ParseNanoseconds(const std::string& text, int64_t least_ns) {
+  absl::Duration duration;
+  if (!absl::ParseDuration(text, &duration) || duration < absl::ZeroDuration() || duration >= absl::Hours(1'000'000)) {
+    return absl::InvalidArgumentError(absl::StrCat("'", text, "' is not a time such as 50us, 1.5ms or 2s"));
+  }
+  const int64_t ns = absl::ToInt64Nanoseconds(duration);
+  if (ns >= least_ns) return ns;
+  return absl::InvalidArgumentError(absl::StrCat("'", text, "' is less than ", FormatDuration(least_ns)));
 }
 
 Check IsFolderName() {

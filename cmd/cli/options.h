@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_split.h"
 #include "serialize/base/choices.h"
 
@@ -228,6 +229,9 @@ Check IsSize(uint64_t least = 0);
 
 // The check of a number of seconds.
 Check IsSeconds(double least, int64_t most);
+
+// A time such as 50us, 1.5ms or 2s, of at least so many nanoseconds.
+absl::StatusOr<int64_t> ParseNanoseconds(const std::string& text, int64_t least_ns = 0);
 
 // The check of the name of a folder to write to.
 Check IsFolderName();

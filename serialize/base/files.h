@@ -43,7 +43,7 @@ std::FILE* OpenNamelessFile();
 // The lock of a trace's folder, held by the process that writes logs into it: an flock of `log/.lock`. A mapping of the
 // file keeps the lock, not a descriptor, which the traced program may close; the kernel releases the lock with the last
 // copy of the mapping. Forked processes have copies, so the lock is held as long as one of them lives; programs that
-// they start have none. Nothing is ever read from the mapping.
+// they start have none. Nothing is ever read from the mapping; tracer/record/control_page.h has another one.
 //
 // Processes that write logs into it together share the lock.
 //

@@ -174,6 +174,7 @@ ordered_json ProcessJson(const ProcessInfo& process) {
   json["calls"] = process.calls;
   json["open_calls"] = process.open_calls;
   json["excluded_getters"] = known.getters;
+  if (!known.window.empty()) json["left_out"] = known.left_out;
   json["bytes"] = ordered_json{
       {"file", process.file_bytes}, {"events", process.event_bytes}, {"definitions", process.definition_bytes}};
   ordered_json threads = ordered_json::array();
@@ -215,6 +216,7 @@ ordered_json BuildRunInfo(const Trace& trace, const Statistics& statistics, cons
   info["counts"] = CountsJson(statistics);
   info["open_calls"] = facts.open_calls;
   info["excluded_getters"] = facts.getters;
+  if (!facts.window.empty()) info["left_out"] = facts.left_out;
   info["dropped"] = facts.dropped;
   info["capped"] = ordered_json{{"calls", capped.calls}, {"configs", capped.configs}};
   info["cut"] = facts.cut;
@@ -299,6 +301,9 @@ std::vector<std::string> SummaryLines(const Trace& trace, const Statistics& stat
                                  Counted(capped.configs, "config", "configs"), " are cut"));
   }
   if (!facts.cut.empty()) lines.push_back(absl::StrCat("cut: ", JoinCounts(facts.cut)));
+  if (facts.left_out > 0) {
+    lines.push_back(absl::StrCat("left out: ", Counted(facts.left_out, "call", "calls"), " (", facts.window, ")"));
+  }
   if (facts.getters > 0) {
     lines.push_back(absl::StrCat("left out: ", Counted(facts.getters, "call", "calls"),
                                  " of property getters (--include-getters keeps them)"));

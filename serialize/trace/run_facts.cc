@@ -159,6 +159,9 @@ RunFacts GatherFacts(const Trace& trace) {
     facts.open_calls += process.open_calls;
     facts.getters += known.getters;
     facts.paused = facts.paused || known.paused;
+    if (facts.window.empty()) facts.window = known.window;
+    facts.left_out += known.left_out;
+    facts.left_out_unknown = facts.left_out_unknown || known.left_out_unknown;
     facts.getters_unknown = facts.getters_unknown || known.getters_unknown;
     for (const auto& [reason, count] : process.dropped) facts.dropped[reason] += count;
     for (const auto& [what, count] : known.cut) facts.cut[what] += count;
@@ -249,6 +252,11 @@ std::vector<std::string> DescribeCompleteness(const RunFacts& facts, const Cappe
   // Calls that are left out by the program, the user, or default.
   std::vector<std::string> left_out;
   if (facts.paused) left_out.emplace_back("any calls made while tracing was paused, left out");
+  if (facts.left_out > 0 || facts.left_out_unknown) {
+    left_out.push_back(absl::StrCat(facts.left_out > 0 ? Counted(facts.left_out, "call", "calls") : "any calls",
+                                    " left out by ", facts.window,
+                                    facts.left_out_unknown ? "; not counted where a process died of a signal" : ""));
+  }
   if (facts.getters > 0 || facts.getters_unknown) {
     left_out.push_back(absl::StrCat(facts.getters > 0 ? Counted(facts.getters, "call", "calls") : "any calls",
                                     " of property getters, left out by default (--include-getters records them)",

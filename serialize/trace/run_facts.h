@@ -49,6 +49,9 @@ struct RunFacts {
   uint64_t getters = 0;
   bool getters_unknown = false;  // in some process
   bool paused = false;           // in some process
+  std::string window;            // of some process
+  uint64_t left_out = 0;
+  bool left_out_unknown = false;  // in some process
   std::map<std::string, uint64_t> dropped;
   std::map<std::string, uint64_t> cut;
   std::vector<std::string> not_seen;  // each text once, including started programs

@@ -8,6 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/time.h"
 #include "nlohmann/json.hpp"
 #include "serialize/base/json_member.h"
 #include "serialize/model/levels.h"
@@ -123,6 +124,25 @@ std::string NameInJob(const json& metadata, const ProcessMetadata& known) {
   return absl::StrCat(absl::StrJoin(words, ", "), known.pid ? absl::StrCat(" (", *known.pid, ")") : "");
 }
 
+void CountLeftOut(const json& metadata, const json& end, ProcessMetadata* known) {
+  const auto add = [&](const char* option, const std::string& value) {
+    absl::StrAppend(&known->window, known->window.empty() ? "" : " ", option, " ", value);
+  };
+  const auto count = [&](const char* option, const char* key) {
+    if (const std::optional<int64_t> number = IntMember(metadata, key)) add(option, absl::StrCat(*number));
+  };
+  count("--skip", "skip");
+  if (const std::optional<int64_t> duration_ns = IntMember(metadata, "duration_ns"))
+    add("--duration", absl::FormatDuration(absl::Nanoseconds(*duration_ns)));
+  count("--first", "first");
+  if (const json& sample = Member(metadata, "sample"); sample.is_number()) add("--sample", sample.dump());
+  count("--max-calls", "max_calls");
+  if (known->window.empty()) return;
+  const std::optional<int64_t> left_out = IntMember(end, "left_out");
+  known->left_out = static_cast<uint64_t>(std::max<int64_t>(0, left_out.value_or(0)));
+  known->left_out_unknown = Member(end, "short") == true;
+}
+
 void CountGetters(const json& metadata, const json& end, ProcessMetadata* known) {
   const auto add = [known](std::optional<int64_t> getters) {
     known->getters += static_cast<uint64_t>(std::max<int64_t>(0, getters.value_or(0)));
@@ -175,6 +195,7 @@ ProcessMetadata ParseProcessMetadata(const json& metadata) {
   const std::optional<int64_t> ended = IntMember(end, "monotonic_ns");
   if (began && ended && *ended >= *began) known.duration_ns = *ended - *began;
   CountGetters(metadata, end, &known);
+  CountLeftOut(metadata, end, &known);
   known.cut = CountsMember(end, "cut");
   // Without an end, the start and later frames have at least a part of this.
   known.not_seen = TextsMember(end, "not_seen");
