@@ -1,13 +1,9 @@
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 #include <map>
 #include <optional>
 #include <set>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,6 +18,7 @@
 #include "serialize/model/config.h"
 #include "serialize/reports/reports.h"
 #include "serialize/trace/run_facts.h"
+#include "serialize/trace/running.h"
 
 namespace torchtrace {
 namespace {
@@ -30,33 +27,6 @@ using nlohmann::ordered_json;
 
 // The most threads without an open call to list for a process.
 constexpr size_t kMaxIdleThreads = 8;
-
-// Whether a process still writes its log.
-enum class Running : uint8_t { kNo, kYes, kUnknown };
-
-// The log's writer keeps its first page mapped, whatever else it does.
-bool HasMapped(int64_t pid, const std::string& path) {
-  struct stat log;
-  if (stat(path.c_str(), &log) != 0) return false;
-  const std::string_view name = std::string_view(path).substr(path.rfind('/') + 1);
-  std::ifstream maps(absl::StrCat("/proc/", pid, "/maps"));
-  for (std::string line; std::getline(maps, line);) {
-    std::istringstream words(line);
-    std::string addresses, access, offset, device;
-    uint64_t inode = 0;
-    words >> addresses >> access >> offset >> device >> inode;
-    if (inode == log.st_ino && line.find(name) != std::string::npos) return true;
-  }
-  return false;
-}
-
-Running IsRunning(const ProcessInfo& process) {
-  if (process.closed) return process.known.program_goes_on ? Running::kUnknown : Running::kNo;
-  char host[256] = "";
-  gethostname(host, sizeof host - 1);
-  if (!process.known.pid.has_value() || process.known.host != host) return Running::kUnknown;
-  return HasMapped(*process.known.pid, process.path) ? Running::kYes : Running::kNo;
-}
 
 int64_t NowNs() {
   timespec now;
