@@ -57,6 +57,8 @@ class FolderLock {
   static absl::StatusOr<std::unique_ptr<FolderLock>> Take(const std::string& log);
   // The same, for others to share. AlreadyExists if a process holds it alone.
   static absl::StatusOr<std::unique_ptr<FolderLock>> Share(const std::string& log);
+  // Releases a lock, but keeps the file, and takes it again for others to share. AlreadyExists: another process has it.
+  static absl::StatusOr<std::unique_ptr<FolderLock>> Share(std::unique_ptr<FolderLock> lock);
   // Releases a lock, and takes it again alone. Null: another process holds it.
   static std::unique_ptr<FolderLock> TakeAlone(std::unique_ptr<FolderLock> lock);
   // The processes on this machine, in order, that share the lock of the folder `log`, as far as the system tells.
@@ -71,6 +73,7 @@ class FolderLock {
  private:
   FolderLock(std::string log, void* mapping) : log_(std::move(log)), mapping_(mapping) {}
   static absl::StatusOr<std::unique_ptr<FolderLock>> Lock(const std::string& log, bool shared);
+  void Release();
 
   const std::string log_;
   void* mapping_;  // null: no lock is held

@@ -181,7 +181,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string path = absl::StrCat("/proc/self/fd/", file);
   const size_t half = log.size() / 2;
   const auto append = [&log](size_t begin, size_t end) {
-    return pwrite(file, log.data() + begin, end - begin, static_cast<off_t>(begin)) == static_cast<ssize_t>(end - begin);
+    return pwrite(file, log.data() + begin, end - begin, static_cast<off_t>(begin)) ==
+           static_cast<ssize_t>(end - begin);
   };
   torchtrace::Require(file >= 0 && ftruncate(file, 0) == 0 && append(0, half), "a file in memory");
   torchtrace::Followers followers(path);
