@@ -75,7 +75,7 @@ absl::Status PrintStatus(const std::string& folder, const RunControl& control, S
 int RunCtl(const std::vector<std::string>& args) {
   std::string what, word, time;
   const auto app = MakeApp(kCtlCommand, "[OPTIONS] PID|DIR ORDER [TIME]", kCtlFooter);
-  app->add_option("TRACE", what, kRunningTraceText)->required();
+  app->add_option("PID|DIR", what, kRunningTraceText)->required();
   app->add_option("ORDER", word, "pause, resume, window, stop or status")->required()->check(OneOf(Orders()));
   app->add_option("TIME", time, "How long a window lasts")->check(Checked([](const std::string& text) {
     return ParseNanoseconds(text, 1);

@@ -226,7 +226,7 @@ int RunTop(const std::vector<std::string>& args) {
   std::string what, interval = "1s", format = "text";
   bool once = false;
   const auto app = MakeApp(kTopCommand, "[OPTIONS] PID|DIR", kTopFooter);
-  app->add_option("TRACE", what, kRunningTraceText)->required();
+  app->add_option("PID|DIR", what, kRunningTraceText)->required();
   app->add_option("-d,--interval", interval, "Read every TIME: 500ms, 2s, 1m; at least 100ms (default: 1s)")
       ->option_text("TIME")
       ->check(Checked([](const std::string& text) { return ParseNanoseconds(text, kLeastIntervalNs); }));

@@ -69,10 +69,11 @@ LiveReading LiveLogs::Read() {
   const int64_t now_ns = MonotonicNs();
   if (last_ns_ != 0) reading.elapsed_ns = now_ns - last_ns_;
   last_ns_ = now_ns;
+  ProcessTable processes;
   for (auto& [path, log] : logs_) {
     // Before its records are read: a process that has died by now writes no more.
     const bool dead = log.running == Running::kNo;
-    log.running = log.watch.Ask(log.follower->info(), log.follower->grew(), now_ns);
+    log.running = log.watch.Ask(log.follower->info(), log.follower->grew(), now_ns, &processes);
     if (!dead || log.running != Running::kNo || log.follower->grew()) log.follower->Step();
     reading.processes.push_back(log.follower->Report(log.running, now_ns));
   }

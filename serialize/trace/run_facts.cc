@@ -34,7 +34,8 @@ namespace {
 // The most names in a sentence.
 constexpr size_t kMaxNamed = 20;
 
-// `ranks 1-3, 7`
+}  // namespace
+
 std::string NameRanks(const std::vector<int64_t>& ranks) {
   std::vector<std::string> ranges;
   for (size_t i = 0; i < ranks.size();) {
@@ -50,8 +51,6 @@ std::string NameRanks(const std::vector<int64_t>& ranks) {
   if (named < ranges.size()) absl::StrAppend(&text, " and more");
   return text;
 }
-
-}  // namespace
 
 std::vector<RankGap> FindRankGaps(const std::vector<ProcessInfo>& processes) {
   struct Run {

@@ -32,6 +32,9 @@ struct RankGap {
   std::vector<int64_t> duplicate;  // several processes that weren't forked have it
 };
 
+// `ranks 1-3, 7`: ascending ones; the first of many.
+std::string NameRanks(const std::vector<int64_t>& ranks);
+
 // Checks the runs in which some process has a rank.
 std::vector<RankGap> FindRankGaps(const std::vector<ProcessInfo>& processes);
 

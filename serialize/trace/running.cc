@@ -92,18 +92,18 @@ std::vector<pid_t> AllProcesses() {
   return pids;
 }
 
-// Whether a process of a container calls itself `pid`.
-bool IsCalled(pid_t process, int64_t pid) {
-  std::ifstream status(OfProcess(process, "status"));
+// What a process in a container calls itself; 0: it is in none.
+int64_t InnerPid(pid_t pid) {
+  std::ifstream status(OfProcess(pid, "status"));
   for (std::string line; std::getline(status, line);) {
     if (!line.starts_with("NSpid:")) continue;
     std::istringstream numbers(line.substr(6));
     int64_t number = 0;
     int count = 0;
     while (numbers >> number) ++count;
-    return count > 1 && number == pid;
+    return count > 1 ? number : 0;
   }
-  return false;
+  return 0;
 }
 
 struct FoundProcess {
@@ -111,7 +111,7 @@ struct FoundProcess {
   pid_t pid = 0;
 };
 
-FoundProcess FindProcess(const ProcessInfo& process) {
+FoundProcess FindProcess(const ProcessInfo& process, ProcessTable* processes) {
   const std::optional<int64_t> pid = process.known.pid;
   if (process.closed) return {process.known.program_goes_on ? Running::kUnknown : Running::kNo};
   struct stat log;
@@ -121,7 +121,6 @@ FoundProcess FindProcess(const ProcessInfo& process) {
   const bool is_here = process.known.host == host;
   // A log that is gone may still be written, where nobody reads it.
   if (stat(process.path.c_str(), &log) != 0) return {};
-  std::vector<pid_t> candidates = {static_cast<pid_t>(*pid)};
   Running answer = is_here ? Running::kNo : Running::kUnknown;
   const auto look = [&](pid_t candidate) {
     const Running maps = MapsLog(candidate, process.path, log.st_ino);
@@ -129,8 +128,8 @@ FoundProcess FindProcess(const ProcessInfo& process) {
     return maps == Running::kYes;
   };
   if (look(static_cast<pid_t>(*pid))) return {Running::kYes, static_cast<pid_t>(*pid)};
-  for (const pid_t candidate : AllProcesses()) {
-    if (IsCalled(candidate, *pid) && look(candidate)) return {Running::kYes, candidate};
+  for (const pid_t candidate : processes->Called(*pid)) {
+    if (look(candidate)) return {Running::kYes, candidate};
   }
   return {answer};
 }
@@ -150,9 +149,23 @@ bool AddTraceFolders(pid_t pid, std::set<std::string>* folders) {
 
 }  // namespace
 
-Running IsRunning(const ProcessInfo& process) { return FindProcess(process).running; }
+std::vector<pid_t> ProcessTable::Called(int64_t pid) {
+  if (!std::exchange(listed_, true)) {
+    for (const pid_t each : AllProcesses()) {
+      if (const int64_t inner = InnerPid(each); inner != 0) in_containers_.emplace(inner, each);
+    }
+  }
+  std::vector<pid_t> called;
+  const auto [first, last] = in_containers_.equal_range(pid);
+  for (auto at = first; at != last; ++at) called.push_back(at->second);
+  return called;
+}
 
-Running ProcessWatch::Ask(const ProcessInfo& process, bool grew, int64_t now_ns) {
+Running IsRunning(const ProcessInfo& process, ProcessTable* processes) {
+  return FindProcess(process, processes).running;
+}
+
+Running ProcessWatch::Ask(const ProcessInfo& process, bool grew, int64_t now_ns, ProcessTable* processes) {
   const bool looked_lately = looked_ns_ > now_ns - kLookAgainNs;
   if (!process.closed) {
     if (answer_ == Running::kNo && !grew) return answer_;
@@ -163,7 +176,7 @@ Running ProcessWatch::Ask(const ProcessInfo& process, bool grew, int64_t now_ns)
       return grew ? Running::kYes : answer_;
     }
   }
-  const FoundProcess found = FindProcess(process);
+  const FoundProcess found = FindProcess(process, processes);
   looked_ns_ = now_ns;
   answer_ = found.running;
   if (found.pid != 0) {

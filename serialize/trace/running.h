@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -17,15 +18,26 @@ namespace torchtrace {
 // Whether a process still writes its log.
 enum class Running : uint8_t { kNo, kYes, kUnknown };
 
+// The processes of this machine, at one moment.
+class ProcessTable {
+ public:
+  // Those that call themselves `pid`, in the containers that they are in.
+  std::vector<pid_t> Called(int64_t pid);
+
+ private:
+  bool listed_ = false;
+  std::multimap<int64_t, pid_t> in_containers_;
+};
+
 // It does as long as it maps the log. kUnknown: it is another machine's, or another user's.
-Running IsRunning(const ProcessInfo& process);
+Running IsRunning(const ProcessInfo& process, ProcessTable* processes);
 
 // Asks the same of one process again and again, at little cost to it: whoever lists a process's mappings stops it from
 // changing them for that time.
 class ProcessWatch {
  public:
   // `grew`: the log has grown since the last time. `now_ns`: of CLOCK_MONOTONIC.
-  Running Ask(const ProcessInfo& process, bool grew, int64_t now_ns);
+  Running Ask(const ProcessInfo& process, bool grew, int64_t now_ns, ProcessTable* processes);
 
  private:
   Running answer_ = Running::kUnknown;

@@ -50,41 +50,42 @@ class RunningTest : public ::testing::Test {
   // As the kernel names it.
   const std::string folder_ = std::filesystem::canonical(TestFolder()).string();
   ProcessInfo process_;
+  ProcessTable table_;
   void* mapping_ = nullptr;
 };
 
 TEST_F(RunningTest, AProcessRunsWhileItMapsItsLog) {
-  EXPECT_EQ(IsRunning(process_), Running::kNo);
+  EXPECT_EQ(IsRunning(process_, &table_), Running::kNo);
   Map();
-  EXPECT_EQ(IsRunning(process_), Running::kYes);
+  EXPECT_EQ(IsRunning(process_, &table_), Running::kYes);
   // Nobody writes a log that was closed, but a program may go on.
   process_.closed = true;
-  EXPECT_EQ(IsRunning(process_), Running::kNo);
+  EXPECT_EQ(IsRunning(process_, &table_), Running::kNo);
   process_.known.program_goes_on = true;
-  EXPECT_EQ(IsRunning(process_), Running::kUnknown);
+  EXPECT_EQ(IsRunning(process_, &table_), Running::kUnknown);
 }
 
 TEST_F(RunningTest, NobodyKnowsOtherMachines) {
   process_.known.host += "-other";
-  EXPECT_EQ(IsRunning(process_), Running::kUnknown);
+  EXPECT_EQ(IsRunning(process_, &table_), Running::kUnknown);
   // One that maps the log is here, whatever it calls the machine.
   Map();
-  EXPECT_EQ(IsRunning(process_), Running::kYes);
+  EXPECT_EQ(IsRunning(process_, &table_), Running::kYes);
 }
 
 TEST_F(RunningTest, AWatchLooksAtMappingsNowAndThen) {
   ProcessWatch watch;
   Map();
-  EXPECT_EQ(watch.Ask(process_, false, 0), Running::kYes);
+  EXPECT_EQ(watch.Ask(process_, false, 0, &table_), Running::kYes);
   Unmap();
-  EXPECT_EQ(watch.Ask(process_, false, kSecond), Running::kYes);
-  EXPECT_EQ(watch.Ask(process_, false, 100 * kSecond), Running::kNo);
+  EXPECT_EQ(watch.Ask(process_, false, kSecond, &table_), Running::kYes);
+  EXPECT_EQ(watch.Ask(process_, false, 100 * kSecond, &table_), Running::kNo);
   // What grows is written by somebody.
   process_.known.host += "-other";
   ProcessWatch other;
-  EXPECT_EQ(other.Ask(process_, false, 0), Running::kUnknown);
-  EXPECT_EQ(other.Ask(process_, true, kSecond), Running::kYes);
-  EXPECT_EQ(other.Ask(process_, false, 2 * kSecond), Running::kUnknown);
+  EXPECT_EQ(other.Ask(process_, false, 0, &table_), Running::kUnknown);
+  EXPECT_EQ(other.Ask(process_, true, kSecond, &table_), Running::kYes);
+  EXPECT_EQ(other.Ask(process_, false, 2 * kSecond, &table_), Running::kUnknown);
 }
 
 pid_t Fork(int* to_child) {
@@ -109,13 +110,13 @@ TEST_F(RunningTest, AWatchSeesADeathAtOnce) {
   const pid_t child = Fork(&to_child);
   process_.known.pid = child;
   ProcessWatch watch;
-  EXPECT_EQ(watch.Ask(process_, false, 0), Running::kYes);
+  EXPECT_EQ(watch.Ask(process_, false, 0, &table_), Running::kYes);
   kill(child, SIGKILL);
   siginfo_t info;
   ASSERT_EQ(waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT), 0);
   // Even before its parent has noticed.
-  EXPECT_EQ(watch.Ask(process_, true, 1), Running::kNo);
-  EXPECT_EQ(watch.Ask(process_, false, 2), Running::kNo);
+  EXPECT_EQ(watch.Ask(process_, true, 1, &table_), Running::kNo);
+  EXPECT_EQ(watch.Ask(process_, false, 2, &table_), Running::kNo);
   waitpid(child, nullptr, 0);
   close(to_child);
 }
