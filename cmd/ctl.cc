@@ -64,8 +64,9 @@ absl::Status PrintStatus(const std::string& folder, const RunControl& control, S
   if (!trace.ok()) return trace.status();
   if (const absl::StatusOr<std::vector<uint64_t>> counted = (*trace)->Count(); !counted.ok()) return counted.status();
   *out << DescribeOrder(control) << "\n";
+  ProcessTable table;
   for (const ProcessInfo& process : (*trace)->processes()) {
-    const bool runs = !process.closed && IsRunning(process) != Running::kNo;
+    const bool runs = !process.closed && IsRunning(process, &table) != Running::kNo;
     *out << PlainLine(ProcessName(process)) << ": " << Counted(process.calls, "call", "calls")
          << (runs ? "" : absl::StrCat(", ", process.closed ? DescribeEnd(process) : "killed")) << "\n";
   }

@@ -70,11 +70,13 @@ def top(*args, cwd):
 def test_once(program):
     folder, pid, child = program
     out = top("--once", "out", cwd=folder)
-    assert re.match(r"out: 2 running; \d.* k calls/s\n\nprocess +calls/s  threads +log  open for", out)
+    assert re.match(
+        r"out: 2 running; \d.* k calls/s\n\nprocess +calls/s  threads +log  open for", out
+    )
     assert re.search(rf"\nmain-{pid} .* k +2 .* m?s  __main__.waits\(", out)
     assert re.search(rf"\nfork-{child} +0 +1 .* m?s  __main__.child_waits\(", out)
     # Each of the three threads is inside a call all the time.
-    shares = dict(re.findall(r" (\S+)%  (__main__\.\S+)", out))
+    shares = {name: share for share, name in re.findall(r" (\S+)%  (__main__\.\S+)", out)}
     for name in ("waits", "child_waits"):
         assert 25 < float(shares[f"__main__.{name}"]) < 40
     assert re.search(r"\n +\d.* k .*%  __main__.step\n", out)
@@ -89,7 +91,9 @@ def test_processes_lead_to_their_trace(program):
 def test_json_is_a_line_for_each_reading(program):
     folder, pid, _ = program
     command = [tool.TORCHTRACE, "top", "-d", "100ms", "--format", "json", "out"]
-    with subprocess.Popen(command, cwd=folder, env=tool.environment(), stdout=subprocess.PIPE) as it:
+    with subprocess.Popen(
+        command, cwd=folder, env=tool.environment(), stdout=subprocess.PIPE
+    ) as it:
         readings = [json.loads(it.stdout.readline()) for _ in range(2)]
         it.terminate()
     for reading in readings:

@@ -98,9 +98,7 @@ CollectiveCalls::Group CollectiveCalls::GroupOf(ConfigId config) {
     const ConfigHead head = ReadConfigHead(identity);
     // Operators get an object for every group, and calls of Python functions (level 3) have no arguments.
     const bool tells = head.level <= 1 && head.api.find("::") == std::string_view::npos;
-    known = !IsCollective(head.api)                                ? kNone
-            : tells && NamesNoGroup(ReadableConfig(identity)) ? kDefault
-                                                                   : kUnknown;
+    known = !IsCollective(head.api) ? kNone : tells && NamesNoGroup(ReadableConfig(identity)) ? kDefault : kUnknown;
   }
   return static_cast<Group>(known);
 }
@@ -168,9 +166,8 @@ std::vector<CollectiveProgress> CollectiveCalls::Compare() const {
         const auto number = static_cast<uint64_t>(parts.first - sequence->begin()) + 1;
         compared.differ = std::min(compared.differ.value_or(number), number);
       }
-      worth_it = worth_it || std::any_of(compared.ranks.begin(), compared.ranks.end(), [&](const RankProgress& rank) {
-                   return rank.entered != longest->size();
-                 });
+      worth_it = worth_it || std::any_of(compared.ranks.begin(), compared.ranks.end(),
+                                         [&](const RankProgress& rank) { return rank.entered != longest->size(); });
       if (worth_it) all.push_back(std::move(compared));
     }
   }

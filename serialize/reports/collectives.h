@@ -72,7 +72,7 @@ class CollectiveCalls {
     uint32_t depth = 0;
   };
   absl::flat_hash_map<std::pair<uint32_t, uint32_t>, Outermost> outermost_;  // open collectives, by process and thread
-  std::map<std::pair<uint32_t, Group>, Progress> progress_;                 // by process
+  std::map<std::pair<uint32_t, Group>, Progress> progress_;                  // by process
   absl::flat_hash_map<std::string, uint32_t> api_numbers_;
   std::vector<std::string> apis_;
 };

@@ -17,8 +17,7 @@ using testing::HasSubstr;
 using testing::Not;
 
 Config AllReduce() {
-  return MakeConfig(1, "torch.distributed.distributed_c10d.all_reduce", {},
-                    {{"group", NamedValue(ValueTag::kNone)}});
+  return MakeConfig(1, "torch.distributed.distributed_c10d.all_reduce", {}, {{"group", NamedValue(ValueTag::kNone)}});
 }
 Config Broadcast() { return MakeConfig(0, "torch.distributed.broadcast", {IntValue(0)}); }
 Config Operator() { return MakeConfig(2, "c10d::allreduce_", {IntValue(1)}); }
@@ -86,7 +85,8 @@ TEST_F(CollectivesTest, OperatorsDoNotSayTheirGroup) {
   }
   // Ranks 0 and 1 may be in no group with the others.
   const std::string text = Text();
-  EXPECT_THAT(text, HasSubstr("collectives of unknown groups\nrank  number  last\n   0       1  c10d::allreduce_  ended "));
+  EXPECT_THAT(text,
+              HasSubstr("collectives of unknown groups\nrank  number  last\n   0       1  c10d::allreduce_  ended "));
   EXPECT_THAT(text, HasSubstr("; in no recorded call; "));
   EXPECT_THAT(text, Not(HasSubstr("wait")));
   const Config other = MakeConfig(1, "torch.distributed.all_reduce", {},
@@ -142,8 +142,9 @@ TEST(IsCollective, ByName) {
                                 "torch.distributed.all_reduce", "torch.distributed.distributed_c10d.barrier"}) {
     EXPECT_TRUE(IsCollective(api)) << api;
   }
-  for (const char* const api : {"c10d::send", "c10d::recv_any_source_", "_c10d_functional::wait_tensor",
-                                "torch.distributed.get_rank", "aten::all_reduce", "mine.all_reduce", "all_reduce", ""}) {
+  for (const char* const api :
+       {"c10d::send", "c10d::recv_any_source_", "_c10d_functional::wait_tensor", "torch.distributed.get_rank",
+        "aten::all_reduce", "mine.all_reduce", "all_reduce", ""}) {
     EXPECT_FALSE(IsCollective(api)) << api;
   }
 }

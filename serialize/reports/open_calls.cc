@@ -165,8 +165,8 @@ class OpenCallsReport {
       }
       TextTable table({{"rank"}, {"number"}, {"last", TextTable::kLeft}, {"", TextTable::kLeft}});
       for (const RankProgress& rank : progress.ranks) {
-        table.AddRow({absl::StrCat(rank.rank), absl::StrCat(rank.entered), rank.last.empty() ? "-" : FormatApi(rank.last),
-                      WhereItIs(rank)});
+        table.AddRow({absl::StrCat(rank.rank), absl::StrCat(rank.entered),
+                      rank.last.empty() ? "-" : FormatApi(rank.last), WhereItIs(rank)});
       }
       absl::StrAppend(text, "\n", table.Format());
     }
@@ -184,8 +184,8 @@ class OpenCallsReport {
     }
     const CallRecord* const inside = InnermostOf(rank.process);
     if (!rank.open && inside != nullptr) {
-      parts.push_back(absl::StrCat("in ", ApiOf(*inside), " for ",
-                                   FormatDuration(std::max<int64_t>(0, end_ns - inside->time_ns))));
+      parts.push_back(
+          absl::StrCat("in ", ApiOf(*inside), " for ", FormatDuration(std::max<int64_t>(0, end_ns - inside->time_ns))));
     } else if (!rank.open) {
       parts.emplace_back("in no recorded call");
     }
