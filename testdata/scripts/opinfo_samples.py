@@ -64,6 +64,24 @@ def add_to(digest, values):
             digest.update(plain.reshape(-1).view(torch.uint8).numpy().tobytes())
 
 
+def gradients(result, sample):
+    """Of what a call returned, for what it took; None if there are none."""
+    inputs = [
+        leaf
+        for leaf in tree_leaves([sample.input, sample.args, sample.kwargs])
+        if isinstance(leaf, torch.Tensor) and leaf.requires_grad
+    ]
+    roots = [
+        leaf
+        for leaf in tree_leaves(result)
+        if isinstance(leaf, torch.Tensor) and leaf.grad_fn is not None
+    ]
+    if not inputs or not roots:
+        return None
+    ones = [torch.ones_like(root) for root in roots]
+    return torch.autograd.grad(roots, inputs, ones, allow_unused=True)
+
+
 def run_samples(op, dtypes, most):
     torch.manual_seed(11)
     digest = hashlib.sha256()
@@ -73,19 +91,8 @@ def run_samples(op, dtypes, most):
         try:
             result = op(sample.input, *sample.args, **sample.kwargs)
             add_to(digest, result)
-            inputs = [
-                leaf
-                for leaf in tree_leaves([sample.input, sample.args, sample.kwargs])
-                if isinstance(leaf, torch.Tensor) and leaf.requires_grad
-            ]
-            roots = [
-                leaf
-                for leaf in tree_leaves(result)
-                if isinstance(leaf, torch.Tensor) and leaf.grad_fn is not None
-            ]
-            if inputs and roots:
-                ones = [torch.ones_like(root) for root in roots]
-                add_to(digest, torch.autograd.grad(roots, inputs, ones, allow_unused=True))
+            if (grads := gradients(result, sample)) is not None:
+                add_to(digest, grads)
         except Exception as error:
             failures += 1
             digest.update(type(error).__name__.encode())

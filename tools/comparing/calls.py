@@ -1,0 +1,79 @@
+"""The recorded calls against those that an independent mode received, all and in order.
+
+They are compared in sections, one for each `outcome.attempt`. A section is left out where the mode
+changes what the program does, which its result shows, or where `left_out` says so.
+"""
+
+import json
+
+from dialects.torch.testing import trace_testing
+from testdata.programs import comparison
+from tools.comparing.differences import Comparison
+
+
+def compare(plain, traced, told, dispatched, left_out=lambda level, label: None):
+    """Runs of a program, two of them under the modes of level 1 and 2. `left_out` returns why a
+    section is not compared, or None."""
+    found = Comparison()
+    try:
+        calls = trace_testing.read_calls(traced.trace)
+    except AssertionError as error:
+        found.found.append(f"a call that isn't within its parent: {error}")
+        return found
+    _sound(found, traced.trace)
+    for level, witnessed, ours, theirs, same in (
+        (
+            1,
+            told,
+            lambda: comparison.recorded_sections(calls),
+            lambda: comparison.without_getters(
+                comparison.sections(comparison.told_calls(told.folder))
+            ),
+            comparison.same_section,
+        ),
+        (
+            2,
+            dispatched,
+            lambda: comparison.sections(
+                comparison.recorded_operators(calls), comparison.label_of_operator
+            ),
+            lambda: comparison.sections(
+                comparison.dispatched_calls(dispatched.folder), comparison.label_of_operator
+            ),
+            comparison.same_operators,
+        ),
+    ):
+        _level(found, level, plain, witnessed, ours(), theirs(), same, left_out)
+    return found
+
+
+def _sound(found, trace):
+    """The trace itself says that it is whole."""
+    run = json.loads((trace / "run.json").read_text())
+    for fact, wanted in (("stopped", []), ("dropped", {})):
+        if run[fact] != wanted:
+            found.found.append(f"run.json: {fact}: {run[fact]}")
+    if run["damage"]["damaged"]:
+        found.found.append(f"run.json: damage: {run['damage']}")
+
+
+def _level(found, level, plain, witnessed, ours, theirs, same, left_out):
+    def reason(label):
+        if plain.results.get(label) != witnessed.results.get(label):
+            return "the mode changes the result"
+        return left_out(level, label)
+
+    chosen = {}
+    for label, calls in theirs.items():
+        if why := reason(label):
+            found.not_compared[f"level {level}: {why}"] += 1
+        else:
+            chosen[label] = calls
+            found.calls += len(calls)
+    found.found += [
+        f"calls of level {level} in {text}"
+        for text in comparison.differences(ours, chosen, lambda label: False, same)
+    ]
+    for label in ours.keys() - theirs.keys():
+        if not reason(label):
+            found.found.append(f"calls of level {level}: section {label} is only in the trace")

@@ -1,0 +1,2 @@
+def section(run):
+    """processes"""
