@@ -10,6 +10,7 @@ Options take all of them, other dtypes, and fewer samples.
 
 import argparse
 import hashlib
+import itertools
 import warnings
 
 import torch
@@ -102,8 +103,11 @@ def run_samples(op, dtypes, most):
 def samples_of(op, dtypes, most):
     for dtype in dtypes:
         backward = op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
-        # All are made: a generator that is dropped ends its modes when it is collected.
-        yield from [*op.sample_inputs("cpu", dtype, requires_grad=backward)][:most]
+        made = iter(op.sample_inputs("cpu", dtype, requires_grad=backward))
+        taken = [*itertools.islice(made, most)]
+        # Now, and not when it is collected, it leaves the modes that it entered.
+        getattr(made, "close", int)()
+        yield from taken
 
 
 def main():

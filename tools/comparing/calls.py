@@ -11,39 +11,30 @@ from testdata.programs import comparison
 from tools.comparing.differences import Comparison
 
 
-def compare(plain, traced, told, dispatched, left_out=lambda level, label: None):
-    """Runs of a program, two of them under the modes of level 1 and 2. `left_out` returns why a
+def compare(plain, traced, witnessed, left_out=lambda level, label: None):
+    """Runs of a program; `witnessed` has those under the modes, by level. `left_out` returns why a
     section is not compared, or None."""
     found = Comparison()
+    _sound(found, traced.trace)
+    if not witnessed:
+        return found
     try:
         calls = trace_testing.read_calls(traced.trace)
     except AssertionError as error:
-        found.found.append(f"a call that isn't within its parent: {error}")
+        found.found.append(f"calls: one isn't within its parent: {error}")
         return found
-    _sound(found, traced.trace)
-    for level, witnessed, ours, theirs, same in (
-        (
-            1,
-            told,
-            lambda: comparison.recorded_sections(calls),
-            lambda: comparison.without_getters(
-                comparison.sections(comparison.told_calls(told.folder))
-            ),
-            comparison.same_section,
-        ),
-        (
-            2,
-            dispatched,
-            lambda: comparison.sections(
-                comparison.recorded_operators(calls), comparison.label_of_operator
-            ),
-            lambda: comparison.sections(
-                comparison.dispatched_calls(dispatched.folder), comparison.label_of_operator
-            ),
-            comparison.same_operators,
-        ),
-    ):
-        _level(found, level, plain, witnessed, ours(), theirs(), same, left_out)
+    if told := witnessed.get(1):
+        theirs = comparison.sections(comparison.told_calls(told.folder))
+        theirs = comparison.without_getters(theirs)
+        ours = comparison.recorded_sections(calls)
+        same = comparison.same_section
+        _level(found, 1, plain, told, ours, theirs, same, left_out)
+    if dispatched := witnessed.get(2):
+        label_of = comparison.label_of_operator
+        theirs = comparison.sections(comparison.dispatched_calls(dispatched.folder), label_of)
+        ours = comparison.sections(comparison.recorded_operators(calls), label_of)
+        same = comparison.same_operators
+        _level(found, 2, plain, dispatched, ours, theirs, same, left_out)
     return found
 
 

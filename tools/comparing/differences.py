@@ -4,12 +4,14 @@ compared, but counted."""
 import collections
 import dataclasses
 import difflib
+import os
 
 # The largest resident memory of a process may be larger by a part and by a fixed amount: the
 # runtime, the mapped frames of the log and tables of known calls.
 MEMORY_PART = 0.1
 MEMORY_KB = 32 * 1024
 MOST_SHOWN = 12
+LONG = 400
 
 
 @dataclasses.dataclass
@@ -45,6 +47,13 @@ def compare(plain, traced):
     return comparison
 
 
+def apart(mine, theirs):
+    """Both texts, of long ones the part around the first difference."""
+    same = len(os.path.commonprefix([mine, theirs]))
+    start = max(0, same - 100) if same > LONG else 0
+    return ["..." * bool(start) + text[start : start + LONG] for text in (mine, theirs)]
+
+
 def _values(comparison, title, plain, traced):
     """{name: value} of each run."""
     first, *others = plain
@@ -57,9 +66,8 @@ def _values(comparison, title, plain, traced):
         if name not in traced:
             comparison.found.append(f"{title} {name}: {first[name]} plain, missing traced")
         elif traced[name] != first[name]:
-            comparison.found.append(
-                f"{title} {name}:\n    plain:  {first[name]}\n    traced: {traced[name]}"
-            )
+            mine, theirs = apart(str(first[name]), str(traced[name]))
+            comparison.found.append(f"{title} {name}:\n    plain:  {mine}\n    traced: {theirs}")
     more = [name for name in traced if name not in names]
     if len(more) > unsteady:
         comparison.found += [f"{title} {name}: only traced: {traced[name]}" for name in more]

@@ -1,2 +1,90 @@
+"""Programs of several processes: the same output, and every call of every process."""
+
+import importlib.util
+import json
+import sys
+import time
+from pathlib import Path
+
+from tools.comparing.checking import check
+from tools.comparing.programs import ROOT, Place, Program
+
+SCRIPTS = ROOT / "testdata/scripts/processes"
+TORCHRUN = ["--standalone", "--nproc-per-node", "2"]
+BY_MODULE = ["-m", "torch.distributed.run", *TORCHRUN]
+BY_SCRIPT = [str(Path(sys.executable).with_name("torchrun")), *TORCHRUN]
+
+# Words, and the calls of levels 1 and 2 that all processes make together with torch 2.13.
+PROGRAMS = [
+    (["options.py"], 48),
+    ([*BY_MODULE, "ranks.py"], 398),
+    ([*BY_SCRIPT, "ranks.py"], 398),
+    (["spawned_ranks.py"], 398),
+    (["loader.py", "fork"], 316),
+    (["loader.py", "spawn"], 316),
+    (["loader.py", "forkserver"], 316),
+    (["loader.py", "spawn", "persistent"], 310),
+    (["executor.py", "spawn"], 36),
+    (["executor.py", "forkserver"], 36),
+    (["pools.py"], 96),
+    (["joblib_pool.py"], 36),
+    (["replaced.py"], 6),
+    (["outliving.py"], 10),
+    (["wrappers.py"], 80),
+    (["other_pythons.py"], 0),
+    ([*BY_MODULE, "ranks_with_workers.py"], 208),
+    ([*BY_MODULE, "--max-restarts", "1", "restarted_ranks.py"], 16),
+    (["lightning_ranks.py", "ddp"], 658),
+    (["lightning_ranks.py", "ddp_spawn"], 765),
+    (["through_shell.py"], 4),
+    (["deep.py", "4"], 10),
+    (["many.py"], 16002),
+    (["closed_files.py"], 2),
+    (["edges.py"], 28),
+    (["killed.py", "SIGTERM"], 4),
+    (["compiled.py"], 3),
+]
+NEEDED = {"joblib_pool.py": "joblib", "lightning_ranks.py": "pytorch_lightning"}
+
+
+def program_of(words):
+    """The script is named by its path."""
+    return Program(
+        " ".join(Path(word).name for word in words),
+        [str(SCRIPTS / word) if word.endswith(".py") else word for word in words],
+        env={"PYTHONPATH": str(SCRIPTS)},
+        timeout=120,
+    )
+
+
+def recorded(trace, expected):
+    """The calls of all processes, once they are as many as expected: some outlive the run."""
+    deadline = time.monotonic() + 15
+    while True:
+        run = json.loads((trace / "run.json").read_text())
+        calls = sum(each["calls"] for each in run["processes"])
+        if calls >= expected or time.monotonic() > deadline:
+            return calls
+        time.sleep(0.5)
+
+
+def compare(words, expected):
+    place = Place()
+    found = check(place, program_of(words), levels=(), ordered=False)
+    found.calls = recorded(place.trace, expected)
+    if found.calls != expected:
+        found.found.append(f"calls: {found.calls}, not {expected}")
+    return found
+
+
 def section(run):
-    """processes"""
+    """programs of several processes: same output, every call of every process"""
+    for words, expected in PROGRAMS:
+        name = " ".join(Path(word).name for word in words)
+        needed = next((module for word, module in NEEDED.items() if word in words), None)
+        if run.is_over():
+            run.say(f"{name}: not run: the time is over")
+        elif needed and importlib.util.find_spec(needed) is None:
+            run.say(f"{name}: not run: {needed} is not installed")
+        else:
+            run.case(name, compare(words, expected))

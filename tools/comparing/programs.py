@@ -26,6 +26,8 @@ SEARCHED = [
 ]
 # Under `python`, and under the modes of testdata/programs/witness.py.
 PLAIN, TOLD, DISPATCHED, TRACED = "plain", "told", "dispatched", "traced"
+
+
 @dataclasses.dataclass
 class Program:
     """What follows `python`, and what it needs."""
@@ -52,8 +54,11 @@ class Left:
     memory_kb: dict
     files: dict
     seconds: float
-    folder: Path = None  # of what a witness wrote
-    trace: Path = None
+    folder: Path  # of what a witness wrote, and of the trace
+
+    @property
+    def trace(self):
+        return self.folder / "trace"
 
 
 class Place:
@@ -63,8 +68,10 @@ class Place:
         self.keep = tempfile.TemporaryDirectory(prefix="torchtrace-fidelity-")
         self.folder = Path(self.keep.name)
         self.runs = 0
+        self.trace = None  # of the last traced run
 
-    def run(self, program, way):
+    def run(self, program, way, fill=None):
+        """With `fill`, a byte, the C library fills memory that it hands out with it."""
         self.runs += 1
         work = self.folder / "work"
         shutil.rmtree(work, ignore_errors=True)
@@ -76,10 +83,14 @@ class Place:
         command = [program.python, *program.words]
         if way == TRACED:
             options = ["-q", "--no-self-test", "--python", program.python, "-l", program.levels]
-            options += ["--formats", "none", "-o", left / "trace", *program.options]
+            self.trace = left / "trace"
+            options += ["--formats", "none", "-o", self.trace, *program.options]
             command = [whole_tool.TORCHTRACE, "run", *options, "--", *program.words]
         began = time.monotonic()
-        status = self._wait(command, work, environment(program, left, way), program.timeout, left)
+        env = environment(program, left, way)
+        if fill is not None:
+            env["MALLOC_PERTURB_"] = str(fill ^ 0xFF)
+        status = self._wait(command, work, env, program.timeout, left)
         seconds = time.monotonic() - began
         results, ends = read_pairs(left / "results.jsonl"), read_pairs(left / "ends.jsonl")
         return Left(
@@ -91,7 +102,7 @@ class Place:
                 f"{process}: {fact}": value
                 for process, facts in unique(ends).items()
                 for fact, value in flat(facts)
-                if fact != "memory"
+                if fact not in ("memory", "environment.MALLOC_PERTURB_")
             },
             {process: facts["memory"] for process, facts in unique(ends).items()},
             {
@@ -101,7 +112,6 @@ class Place:
             },
             seconds,
             left,
-            left / "trace",
         )
 
     def _wait(self, command, work, env, timeout, left):
@@ -144,17 +154,22 @@ def environment(program, left, way):
 # ---- What is read ----
 
 
+# PyTorch's error for an operator that a backend lacks lists the operator's kernels.
+OWN_KERNEL = re.compile(r"(?m)^\w+: torchtrace \[kernel\]\n")
+
+
 def read_lines(path):
-    """Without what differs by chance everywhere: addresses, and the kernel's numbers and times of
-    log lines."""
-    text = path.read_text(errors="backslashreplace")
+    """Without what differs everywhere: torchtrace's own kernel, addresses, and the times and
+    processes of log lines."""
+    text = OWN_KERNEL.sub("", path.read_text(errors="backslashreplace"))
     text = re.sub(r"0x[0-9a-f]{6,}", "0x...", text)
     text = re.sub(r"(?m)^(\[?[EWIV]\d{4}) [0-9:.]+ \d+ ", r"\1 ", text)
     return re.sub(r"(?m)^USDT:.*\] ", "", text).splitlines()
 
 
 def read_pairs(path):
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [json.loads(line) for line in lines]
 
 
 def unique(pairs):

@@ -9,8 +9,15 @@ from tools.comparing.checking import check
 from tools.comparing.programs import ROOT, Place, Program
 
 # What docs/internals/DESIGN.md says that the levels do not see, or see otherwise than a mode:
-# (level, text of a statement or of a block around it, why its calls are not compared).
-RULES = ()
+# (level, texts of the blocks around a statement, outermost first, and its own; why its calls are
+# not compared).
+RULES = (
+    (
+        1,
+        re.compile(r"hooked\(.*^blocks\.(killed_)?fork", re.MULTILINE | re.DOTALL),
+        "a process forked in a backward pass: nobody can tell what its calls are inside of",
+    ),
+)
 FOUND = ROOT / ".build/fidelity/found"
 
 
@@ -31,17 +38,20 @@ def left_out_of(tree):
     visit(tree.body, [])
 
     def left_out(level, label):
-        name = re.sub(r"#\d+$", "", label.rpartition("/")[2])
+        names = re.findall(r"\bn\d+", label)
+        around = "\n".join(texts[names[-1]]) if names else ""
         for of, pattern, why in RULES:
-            if of == level and any(map(pattern.search, texts.get(name, ()))):
+            if of == level and pattern.search(around):
                 return why
         return None
 
     return left_out
 
 
-def compare(tree, place):
-    return check(place, program_of(tree), not tree.compiles(), left_out_of(tree))
+def compare(tree, place, levels=(1, 2)):
+    """With the calls of these levels, unless something is compiled, which modes prevent."""
+    levels = () if tree.compiles() else levels
+    return check(place, program_of(tree), levels, left_out_of(tree))
 
 
 # ---- Shrinking ----
@@ -120,8 +130,10 @@ def section(run):
 def report(run, tree, found, place):
     wanted = {kind(text) for text in found.found}
 
+    levels = [level for level in (1, 2) if f"calls of level {level}" in wanted]
+
     def differs(candidate):
-        return not wanted.isdisjoint(map(kind, compare(candidate, place).found))
+        return not wanted.isdisjoint(map(kind, compare(candidate, place, levels).found))
 
     small = shrink(tree, differs, time.monotonic() + run.shrinking_seconds)
     FOUND.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,6 @@ import functools
 import gc
 import multiprocessing
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -19,7 +18,6 @@ import threading
 import types
 import weakref
 
-import numpy
 import outcome
 import torch
 from torch.overrides import TorchFunctionMode
@@ -32,9 +30,7 @@ class Stop(Exception):
 
 def tensors(seed):
     """Four tensors, of one shape, so that any two of them go together. Seeds everything."""
-    random.seed(seed)
-    numpy.random.seed(seed)
-    torch.manual_seed(seed)
+    outcome.seed(seed)
     generator = torch.Generator().manual_seed(seed)
     a, b, c, d = (torch.randn(4, 4, generator=generator) for _ in range(4))
     return types.SimpleNamespace(a=a, b=b, c=c, d=d, seed=seed)
@@ -42,7 +38,10 @@ def tensors(seed):
 
 def copied(t):
     return types.SimpleNamespace(
-        **{name: value.detach().clone() if name != "seed" else value for name, value in vars(t).items()}
+        **{
+            name: value.detach().clone() if name != "seed" else value
+            for name, value in vars(t).items()
+        }
     )
 
 

@@ -41,6 +41,12 @@ def _write(name, row):
     os.close(file)
 
 
+def seed(number):
+    random.seed(number)
+    numpy.random.seed(number)
+    torch.manual_seed(number)
+
+
 # ---- Labels ----
 
 
@@ -88,7 +94,9 @@ def digest_of(value):
     if isinstance(value, (list, tuple)):
         return [type(value).__name__, *map(digest_of, value)]
     if isinstance(value, BaseException):
-        return f"{type(value).__name__}: {without_addresses(str(value))}"
+        # PyTorch's error for an operator that a backend lacks lists the operator's kernels.
+        text = re.sub(r"(?m)^\w+: torchtrace \[kernel\]\n", "", without_addresses(str(value)))
+        return f"{type(value).__name__}: {text}"
     if isinstance(value, float):
         return value.hex()
     if value is None or isinstance(value, (bool, int, str, complex)):
@@ -180,9 +188,7 @@ def _compiler_counts():
 def _facts():
     gc.collect()
     tensors = collections.Counter(
-        type(each).__name__
-        for each in gc.get_objects()
-        if issubclass(type(each), torch.Tensor)
+        type(each).__name__ for each in gc.get_objects() if issubclass(type(each), torch.Tensor)
     )
     return {
         "random numbers of torch": _hash(_elements(torch.get_rng_state())),

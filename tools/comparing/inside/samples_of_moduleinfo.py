@@ -21,13 +21,14 @@ class Taken:
 
 def run(info, training):
     name = info.formatted_name + " training" * training
+    outcome.seed(11)
     outcome.mark(f"making inputs of {name}")
     made = info.module_inputs_func(
         info, device="cpu", dtype=torch.float32, requires_grad=True, training=training
     )
     for number, each in enumerate(made):
         label = f"{name} {number}"
-        torch.manual_seed(number)
+        outcome.seed(number)
         modules = []
         construct = each.constructor_input
 
@@ -49,6 +50,7 @@ if __name__ == "__main__":
     parser.add_argument("--part", default="0/1")
     part, parts = map(int, parser.parse_args().part.split("/"))
     gc.disable()
+    gc.freeze()
     for each in module_db[part::parts]:
         for is_training in (False, True):
             run(each, is_training)

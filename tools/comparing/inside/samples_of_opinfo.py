@@ -5,12 +5,11 @@ import outcome  # first  # noqa: I001
 
 import gc
 
-import torch
 from opinfo_samples import UNDEFINED_RESULTS, chosen, gradients, parse_options, samples_of
 
 
 def run(op, dtypes, most):
-    torch.manual_seed(11)
+    outcome.seed(11)
     label = f"{op.name}.{op.variant_test_name or 'default'}"
     defined = not any(word in op.name for word in UNDEFINED_RESULTS)
     outcome.mark(f"making samples of {label}")
@@ -29,6 +28,7 @@ def run(op, dtypes, most):
 
 if __name__ == "__main__":
     gc.disable()  # finalizers would call at other places
+    gc.freeze()
     options = parse_options()
     for each in chosen(options):
         run(*each, options.samples)
