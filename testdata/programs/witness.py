@@ -9,10 +9,9 @@
 The modes write FOLDER/modes-PID.jsonl, one line for each call as it begins:
 [level, api, args, kwargs], in the JSON form of docs/TEXT.md. `told` writes FOLDER/told-PID.jsonl,
 one line for each call as it ends: [thread, api, args, kwargs, whether it raised]. `dispatched`
-writes FOLDER/dispatched-PID.jsonl, one line for each call as it begins: [thread, api, args, kwargs].
-A program that imports this module can also `install` one of these two itself. The others write
-FOLDER/operators.jsonl, the program's operators on the main thread as PyTorch's own profiler tells
-them: [depth, name, shapes].
+writes FOLDER/dispatched-PID.jsonl, for each call as it begins: [thread, api, args, kwargs]. A
+program can also `install` one of these two itself. The others write FOLDER/operators.jsonl, the
+program's operators on the main thread as PyTorch's own profiler tells them: [depth, name, shapes].
 `counts` writes FOLDER/functions.json: {name: calls} of the functions and methods of torch that
 Python called.
 """

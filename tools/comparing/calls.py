@@ -40,6 +40,9 @@ def compare(plain, traced, witnessed, left_out=lambda level, label: None):
 
 def _sound(found, trace):
     """The trace itself says that it is whole."""
+    if not (trace / "run.json").exists():
+        found.found.append("run.json: missing")
+        return
     run = json.loads((trace / "run.json").read_text())
     for fact, wanted in (("stopped", []), ("dropped", {})):
         if run[fact] != wanted:

@@ -1,6 +1,6 @@
 """Checks one program: plain runs, a traced one, and those under the modes."""
 
-import dataclasses
+import collections
 
 from tools.comparing import calls, differences
 from tools.comparing.programs import DISPATCHED, PLAIN, TOLD, TRACED
@@ -8,19 +8,23 @@ from tools.comparing.programs import DISPATCHED, PLAIN, TOLD, TRACED
 WAYS = {1: TOLD, 2: DISPATCHED}
 
 
-def check(place, program, levels=(1, 2), left_out=lambda level, label: None, ordered=True):
-    """The Comparison of a program's runs, with the calls of these levels. Not `ordered`: lines of
-    several processes come in any order."""
+def check(
+    place,
+    program,
+    levels=(1, 2),
+    left_out=lambda level, label: None,
+    arranged=lambda left: left,
+    plain_runs=2,
+):
+    """The Comparison of a program's runs, with the calls of these levels. `arranged` makes of what
+    a run left what is compared."""
 
     def run(*how):
-        left = place.run(program, *how)
-        return (
-            left
-            if ordered
-            else dataclasses.replace(left, out=sorted(left.out), err=sorted(left.err))
-        )
+        return arranged(place.run(program, *how))
 
-    plain = [run(PLAIN) for _ in range(2)]
+    plain = [run(PLAIN) for _ in range(plain_runs)]
+    if any(each.status is None for each in plain):
+        return differences.Comparison(not_compared=collections.Counter({"takes too long": 1}))
     traced = run(TRACED)
     found = differences.compare(plain, traced)
     if found.found:

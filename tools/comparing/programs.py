@@ -46,7 +46,7 @@ class Program:
 class Left:
     """What a run left: texts are lists of lines, everything else {name: value}."""
 
-    status: int
+    status: int | None  # None: it took too long
     out: list
     err: list
     results: dict
@@ -115,7 +115,7 @@ class Place:
         )
 
     def _wait(self, command, work, env, timeout, left):
-        """The exit code; that of SIGKILL where it took too long."""
+        """The exit code; None if it took too long."""
         with open(left / "stdout", "wb") as out, open(left / "stderr", "wb") as err:
             process = subprocess.Popen(
                 [str(word) for word in command],
@@ -130,7 +130,8 @@ class Place:
                 return process.wait(timeout)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
-                return process.wait()
+                process.wait()
+                return None
 
 
 def environment(program, left, way):
