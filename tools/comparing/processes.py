@@ -1,12 +1,12 @@
 """Programs of several processes: the same output, and every call of every process."""
 
 import dataclasses
-import importlib.util
 import json
 import sys
 import time
 from pathlib import Path
 
+from tools.comparing import suites
 from tools.comparing.checking import check
 from tools.comparing.programs import ROOT, Place, Program
 
@@ -18,13 +18,13 @@ BY_SCRIPT = [str(Path(sys.executable).with_name("torchrun")), *TORCHRUN]
 # Words, and the calls of levels 1 and 2 that all processes make together with torch 2.13.
 PROGRAMS = [
     (["options.py"], 48),
-    ([*BY_MODULE, "ranks.py"], 398),
-    ([*BY_SCRIPT, "ranks.py"], 398),
-    (["spawned_ranks.py"], 398),
-    (["loader.py", "fork"], 316),
-    (["loader.py", "spawn"], 316),
-    (["loader.py", "forkserver"], 316),
-    (["loader.py", "spawn", "persistent"], 310),
+    ([*BY_MODULE, "ranks.py"], 410),
+    ([*BY_SCRIPT, "ranks.py"], 410),
+    (["spawned_ranks.py"], 410),
+    (["loader.py", "fork"], 324),
+    (["loader.py", "spawn"], 324),
+    (["loader.py", "forkserver"], 324),
+    (["loader.py", "spawn", "persistent"], 318),
     (["executor.py", "spawn"], 36),
     (["executor.py", "forkserver"], 36),
     (["pools.py"], 96),
@@ -33,19 +33,20 @@ PROGRAMS = [
     (["outliving.py"], 10),
     (["wrappers.py"], 80),
     (["other_pythons.py"], 0),
-    ([*BY_MODULE, "ranks_with_workers.py"], 208),
+    ([*BY_MODULE, "ranks_with_workers.py"], 212),
     ([*BY_MODULE, "--max-restarts", "1", "restarted_ranks.py"], 16),
-    (["lightning_ranks.py", "ddp"], 658),
-    (["lightning_ranks.py", "ddp_spawn"], 765),
+    (["lightning_ranks.py", "ddp"], 664),
+    (["lightning_ranks.py", "ddp_spawn"], 781),
     (["through_shell.py"], 4),
     (["deep.py", "4"], 10),
     (["many.py"], 16002),
     (["closed_files.py"], 2),
     (["edges.py"], 28),
     (["killed.py", "SIGTERM"], 4),
-    (["compiled.py"], 3),
+    (["compiled.py"], 7),
 ]
-NEEDED = {"joblib_pool.py": "joblib", "lightning_ranks.py": "pytorch_lightning"}
+# In the environment of the suites alone.
+NEED_MORE = ["joblib_pool.py"]
 
 
 def program_of(words):
@@ -54,6 +55,7 @@ def program_of(words):
         " ".join(Path(word).name for word in words),
         [str(SCRIPTS / word) if word.endswith(".py") else word for word in words],
         env={"PYTHONPATH": str(SCRIPTS)},
+        python=str(suites.PYTHON) if words[0] in NEED_MORE else sys.executable,
         timeout=120,
     )
 
@@ -87,10 +89,9 @@ def section(run):
     """programs of several processes: same output, every call of every process"""
     for words, expected in PROGRAMS:
         name = " ".join(Path(word).name for word in words)
-        needed = next((module for word, module in NEEDED.items() if word in words), None)
         if run.is_over():
             run.say(f"{name}: not run: the time is over")
-        elif needed and importlib.util.find_spec(needed) is None:
-            run.say(f"{name}: not run: {needed} is not installed")
+        elif words[0] in NEED_MORE and not suites.PYTHON.exists():
+            run.say(f"{name}: not run: {suites.VENV} is missing")
         else:
             run.case(name, compare(words, expected))

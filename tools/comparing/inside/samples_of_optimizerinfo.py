@@ -59,6 +59,16 @@ def ways(supported):
     return [{"foreach": False}] * ("foreach" in supported) + [{each: True} for each in supported]
 
 
+def run_all(info, most=None):
+    """With its first configurations, in all implementations."""
+    name = info.optim_cls.__name__
+    outcome.mark(f"making inputs of {name}")
+    for index, one in enumerate(info.optim_inputs_func(device="cpu")[:most]):
+        for way in [{}, *ways(info.supported_impls)]:
+            chosen = "".join(f" {option}={on}" for option, on in way.items())
+            run(info, {**one.kwargs, **way}, f"{name} {index}{chosen}")
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--part", default="0/1")
@@ -66,9 +76,5 @@ if __name__ == "__main__":
     gc.disable()
     gc.freeze()
     for each in optim_db[part::parts]:
-        outcome.mark(f"making inputs of {each.optim_cls.__name__}")
-        for index, one in enumerate(each.optim_inputs_func(device="cpu")):
-            for way in [{}, *ways(each.supported_impls)]:
-                name = "".join(f" {option}={on}" for option, on in way.items())
-                run(each, {**one.kwargs, **way}, f"{each.optim_cls.__name__} {index}{name}")
+        run_all(each)
         gc.collect()
