@@ -8,6 +8,7 @@ receive. docs/FIDELITY.md says how.
 import argparse
 import datetime
 import importlib.metadata
+import json
 import platform
 import re
 import sys
@@ -15,6 +16,7 @@ import time
 
 from tools.benchmarks.tables import Table, count, replace_in
 from tools.comparing import differences, processes, random_programs, samples, suites
+from tools.comparing.programs import ROOT
 
 SECTIONS = {
     "opinfo": samples.opinfo,
@@ -25,15 +27,15 @@ SECTIONS = {
     "processes": processes.section,
 }
 MOST_SHOWN = 20
+RESULTS = ROOT / ".build/fidelity/results.json"
 
 
 class Run:
     """A section under way: what it compared so far, and when its time is over."""
 
-    def __init__(self, name, seed, seconds, table):
+    def __init__(self, name, seed, seconds):
         self.name = name
         self.seed = seed
-        self.table = table
         self.began = time.monotonic()
         self.deadline = self.began + seconds
         self.shrinking_seconds = seconds
@@ -62,10 +64,11 @@ class Run:
             print(f"  ... and {len(found.found) - MOST_SHOWN} more")
 
     def end(self):
+        """Returns the row of the table."""
         for why, times in sorted(self.total.not_compared.items()):
             if times:
                 self.say(f"not compared: {count(times)}: {why}")
-        self.table.add(
+        return [
             self.name,
             count(self.cases),
             count(self.total.compared),
@@ -73,7 +76,8 @@ class Run:
             count(self.total.not_compared.total()),
             count(len(self.total.found)),
             f"{(time.monotonic() - self.began) / 60:.1f}",
-        )
+            str(datetime.date.today()),
+        ]
 
 
 def seconds(text):
@@ -102,7 +106,7 @@ def parse(arguments):
         help="of each section, which begins no case after it (default: 10m)",
     )
     parser.add_argument(
-        "--update", metavar="FILE", help="put the table into a Markdown file, at its mark"
+        "--update", metavar="FILE", help="put the last result of every section into a Markdown file"
     )
     options = parser.parse_args(arguments)
     for name in options.sections:
@@ -111,22 +115,34 @@ def parse(arguments):
     return options
 
 
+def table_of(rows):
+    torch = importlib.metadata.version("torch")
+    title = f"Python {platform.python_version()}, torch {torch}"
+    columns = ["section", "cases", "facts", "calls", "not compared", "differences", "minutes"]
+    table = Table("fidelity", title, [*columns, "date"])
+    for row in rows:
+        table.add(*row)
+    return table
+
+
 def main(arguments):
     options = parse(arguments)
-    torch = importlib.metadata.version("torch")
-    about = f"{datetime.date.today()}, Python {platform.python_version()}, torch {torch}"
-    columns = ["section", "cases", "facts", "calls", "not compared", "differences", "minutes"]
-    table = Table("fidelity", about, columns)
+    # The last result of each section, for --update.
+    kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    rows = []
     found = 0
     for name, section in SECTIONS.items():
         if not options.sections or name in options.sections:
-            run = Run(name, options.seed, options.time, table)
+            run = Run(name, options.seed, options.time)
             section(run)
-            run.end()
+            rows.append(run.end())
+            kept[name] = rows[-1]
             found += len(run.total.found)
-    print(table.text())
+            RESULTS.parent.mkdir(parents=True, exist_ok=True)
+            RESULTS.write_text(json.dumps(kept))
+    print(table_of(rows).text())
     if options.update:
-        replace_in(options.update, [table])
+        replace_in(options.update, [table_of(kept[name] for name in SECTIONS if name in kept)])
     return 1 if found else 0
 
 

@@ -263,11 +263,16 @@ def at_exit(name, body, t):
     atexit.register(_inside, outcome.where(name), body, copied(t))
 
 
+def _in_an_import(frame):
+    """PathFinder.find_spec is a built-in function under torchtrace (docs/RUN.md)."""
+    return "importlib" in frame.f_code.co_filename
+
+
 def traced_by_python(name, body, t):
     events = [0]
 
     def trace(frame, event, argument):
-        events[0] += 1
+        events[0] += not _in_an_import(frame)
         return None
 
     before = sys.gettrace()
@@ -283,7 +288,7 @@ def profiled_by_python(name, body, t):
     names = []
 
     def hook(frame, event, argument):
-        if event == "c_call":
+        if event == "c_call" and not _in_an_import(frame):
             names.append(argument.__name__)
 
     before = sys.getprofile()
