@@ -164,7 +164,30 @@ def label_of(call):
     return call.kwargs.get("rounding_mode") if call.api == MARK and call.raised else None
 
 
-def sections(threads):
+def told_of(calls):
+    """Of the recorded calls those of level 1 that a mode would receive."""
+    told = are_told((each.number, each.parent, each.level, each.api) for each in calls)
+    return [call for call, is_told in zip(calls, told) if is_told and call.level == 1]
+
+
+def recorded_sections(calls):
+    threads = collections.defaultdict(list)
+    for call in told_of(calls):
+        one = Told(call.api, call.args, call.kwargs, call.outcome == "raised")
+        threads[call.process, call.thread].append(one)
+    return sections(threads.values())
+
+
+# The same mark at level 2.
+MARK_OPERATOR = "aten::div.Scalar_mode"
+
+
+def label_of_operator(call):
+    label = call.kwargs.get("rounding_mode") if call.api == MARK_OPERATOR else None
+    return None if label in ("trunc", "floor") else label
+
+
+def sections(threads, label_of=label_of):
     """{label: calls after that mark} from the lists of calls of each thread. The mark of a failure
     counts as a call."""
     found = {}
@@ -182,11 +205,32 @@ def sections(threads):
 
 def told_calls(folder):
     """The calls that a witness saw on each thread."""
+    return _of_threads(folder, "told", lambda call: Told(*call))
+
+
+def dispatched_calls(folder):
+    return _of_threads(folder, "dispatched", lambda call: Call(2, *call))
+
+
+def _of_threads(folder, witness, made):
     threads = collections.defaultdict(list)
-    for path in pathlib.Path(folder).glob("told-*.jsonl"):
+    for path in pathlib.Path(folder).glob(f"{witness}-*.jsonl"):
         for thread, *call in read_lines(path):
-            threads[path.stem, thread].append(Told(*call))
+            threads[path.stem, thread].append(made(call))
     return threads.values()
+
+
+def recorded_operators(calls):
+    threads = collections.defaultdict(list)
+    for each in calls:
+        if each.level == 2:
+            call = Call(2, each.api, each.args, each.kwargs)
+            threads[each.process, each.thread].append(call)
+    return threads.values()
+
+
+def same_operators(recorded, seen):
+    return len(recorded) == len(seen) and all(map(same_call, recorded, seen))
 
 
 # Functions of *args that pass all of them to modes as a single tuple.
@@ -251,6 +295,48 @@ def same_section(recorded, told):
             while call.raised and told and CONVERSIONS.fullmatch(told[0].api):
                 del told[0]
     return not told
+
+
+def without_getters(sections):
+    return {
+        label: [call for call in calls if not call.api.endswith(".__get__")]
+        for label, calls in sections.items()
+    }
+
+
+def short(value):
+    """A described value in few characters: T[2, 3] is a tensor."""
+    if isinstance(value, dict):
+        if value.get("type") == "torch.Tensor":
+            more = [each for name, each in value.items() if name not in ("type", "shape", "device")]
+            return f"T{value['shape']}" + "".join(
+                f":{each}" for each in more if each != "torch.float32"
+            )
+        inside = value.get("value", "")
+        if isinstance(inside, list):
+            inside = ", ".join(map(short, inside))
+        return f"{value.get('type')}({inside})"
+    return repr(value)
+
+
+def shown(call):
+    arguments = [short(value) for value in call.args]
+    arguments += [f"{name}={short(value)}" for name, value in call.kwargs.items()]
+    raised = " raised" * getattr(call, "raised", False)
+    return f"    {call.api}({', '.join(arguments)}){raised}"[:300]
+
+
+def differences(ours, theirs, is_known, same):
+    """A text for each section that differs."""
+    found = []
+    for label, wanted in theirs.items():
+        if is_known(label):
+            continue
+        mine = ours.get(label)
+        if mine is None or not same(mine, wanted):
+            lines = ["  recorded:", *map(shown, mine or []), "  told:", *map(shown, wanted)]
+            found.append("\n".join([label, *lines]))
+    return found
 
 
 # ---- The profile: level 2 has exactly the operators directly below autograd ----

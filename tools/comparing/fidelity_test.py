@@ -1,0 +1,161 @@
+"""The short version of tools/fidelity; and whether it finds what differs."""
+
+import dataclasses
+import time
+
+import pytest
+
+from tools.comparing import differences, generator, main, processes, random_programs
+from tools.comparing.checking import check
+from tools.comparing.programs import Left, Place, Program
+
+SEED = 306
+BOTH = """
+import outcome  # first
+import sys
+import program, short
+sys.modules["__main__"] = program
+program.main()
+short.run()
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_samples_and_a_random_program():
+    """In one process, plain, traced and under the two modes."""
+    tree = generator.grow(SEED, size=20)
+    texts = " ".join(node.text for node in tree.nodes())
+    for kind in ("fork", "two_threads", "CountingOperators", "hooked", "inference_mode"):
+        assert kind in texts
+    files = {"program.py": tree.source(), "both.py": BOTH}
+    program = Program("short", ["both.py"], files, levels=tree.levels, options=tree.options)
+    left_out = random_programs.left_out_of(tree)
+    found = check(Place(), program, left_out=left_out, plain_runs=1)
+    assert found.found == []
+    assert found.compared > 500 and found.calls > 5000
+    assert found.not_compared.total() < 30, found.not_compared
+
+
+@pytest.mark.torch
+def test_a_program_of_several_processes():
+    assert processes.compare(["replaced.py"], 6).found == []
+    # The calls are counted.
+    (wrong,) = processes.compare(["through_shell.py"], 3).found
+    assert wrong == "calls: 4, not 3"
+
+
+CHEATING = """
+import outcome  # first
+import os, warnings, torch
+TRACED = "torchtrace" in os.readlink("/proc/self/exe")
+def one(t=None): return torch.ones(2) * (1 + TRACED)
+def two():
+    torch.ones(2).add(1)
+    return os.environ.get("FIDELITY_WITNESS", "") == "told" and torch.zeros(1) and None
+outcome.attempt("one", one)
+outcome.attempt("two", two)
+if TRACED:
+    print("traced"), warnings.warn("traced"), torch.rand(1), open("traced", "w")
+    os._exit(3) if os.fork() == 0 else os.wait()
+"""
+HIDING = """
+import outcome  # first
+import os, torch
+def hidden(): return None if "FIDELITY_WITNESS" in os.environ else torch.ones(2).sum() and None
+outcome.attempt("hidden", hidden)
+"""
+
+
+@pytest.mark.torch
+def test_what_a_program_does_only_when_it_is_traced_is_found():
+    files = {"program.py": CHEATING}
+    found = check(Place(), Program("cheating", ["program.py"], files), levels=()).found
+    begins = [
+        "standard output:",
+        "standard error:",
+        "result one:",
+        "at the end main: random numbers of torch:",
+        "file traced:",
+    ]
+    assert [text[: len(each)] for text, each in zip(found, begins)] == begins
+
+
+@pytest.mark.torch
+def test_calls_that_only_one_side_has_are_found():
+    files = {"program.py": HIDING}
+    found = check(Place(), Program("hiding", ["program.py"], files)).found
+    assert [text.split("\n")[0] for text in found] == [
+        "calls of level 1 in hidden",
+        "calls of level 2 in hidden",
+    ]
+
+
+LEFT = Left(0, ["a", "b"], [], {"x": "1", "y": "2"}, {"main: z": 3}, {"main": 10**5}, {}, 0, None)
+
+
+def changed(**changes):
+    return dataclasses.replace(LEFT, **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"status": 1}, "exit code"),
+        ({"out": ["b", "a"]}, "standard output"),
+        ({"err": ["c"]}, "standard error"),
+        ({"results": {"x": "1", "y": "3"}}, "result y"),
+        ({"results": {"x": "1"}}, "result y: 2 plain, missing traced"),
+        ({"results": {"x": "1", "y": "2", "z": "3"}}, "result z: only traced"),
+        ({"ends": {"main: z": 4}}, "at the end main: z"),
+        ({"memory_kb": {"main": 2 * 10**5}}, "memory of main"),
+        ({"files": {"new": "hash"}}, "file new: only traced"),
+    ],
+)
+def test_each_difference_is_found(changes, text):
+    assert differences.compare([LEFT, LEFT], LEFT).found == []
+    (found,) = differences.compare([LEFT, LEFT], changed(**changes)).found
+    assert found.startswith(text)
+
+
+def test_what_differs_between_plain_runs_is_counted():
+    unsteady = changed(out=["b", "a"], results={"x": "0", "y": "2"})
+    found = differences.compare([LEFT, unsteady], changed(results={"x": "9", "y": "2"}))
+    assert found.found == []
+    assert found.not_compared["differs between plain runs"] == 1
+    # What is the same in both is compared.
+    assert differences.compare([LEFT, unsteady], changed(results={"x": "1", "y": "9"})).found
+    assert differences.compare([LEFT, unsteady], changed(out=["a", "c"])).found
+
+
+def test_programs_are_the_same_for_the_same_seed():
+    kinds = set()
+    for seed in range(150):
+        tree = generator.grow(seed)
+        assert tree.source() == generator.grow(seed).source()
+        compile(tree.source(), "program", "exec")
+        kinds |= {node.text for node in tree.nodes()}
+    assert len(kinds) > 500
+
+
+def test_a_program_is_shrunk_to_what_differs():
+    tree = generator.grow(SEED, size=20)
+    tries = []
+
+    def differs(candidate):
+        tries.append(candidate)
+        compile(candidate.source(), "program", "exec")
+        texts = [node.text for node in candidate.nodes()]
+        return all(any(kind in text for text in texts) for kind in ("two_threads", "at_exit"))
+
+    assert differs(tree)
+    small = random_programs.shrink(tree, differs, time.monotonic() + 60)
+    assert len([*small.nodes()]) == 2 and len(tries) < 300
+
+
+def test_wrong_use(capsys):
+    for arguments in (["nothing"], ["--time", "x"], ["random", "--seed", "a"]):
+        with pytest.raises(SystemExit) as end:
+            main.parse(arguments)
+        assert end.value.code == 2
+    assert "no section nothing; there are opinfo, " in capsys.readouterr().err
