@@ -69,6 +69,7 @@ def _operators(found, plain, calls, dispatched, under_mode, left_out):
     }
     if not changed:
         return
+    found.not_compared["level 2: the mode changes operators; compared under it"] += len(changed)
     run = under_mode()
     ours, theirs = _operator_sections(trace_testing.read_calls(run.trace), run)
     seen = {label: theirs.get(label, []) for label in chosen if label in changed}

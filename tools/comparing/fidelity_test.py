@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from testdata.programs import comparison
 from tools.comparing import differences, generator, main, processes, random_programs
 from tools.comparing.checking import check
 from tools.comparing.programs import Left, Place, Program
@@ -68,11 +69,27 @@ def test_what_a_program_does_only_when_it_is_traced_is_found():
         "at the end main: random numbers of torch",
         "file traced: only traced",
         "calls of level 1 in hidden",
-        "calls of level 2 in hidden",
     }
     for each in expected:
         assert [text for text in found if text.startswith(each)], (each, found)
     assert len(found) < 12
+
+
+def test_operators_are_compared_all_and_in_order():
+    tensor = {"type": "torch.Tensor", "shape": [2], "dtype": "torch.float32", "device": "cpu"}
+    neg, cos, in_place, detach = (
+        comparison.Call(2, f"aten::{name}", [tensor], {})
+        for name in ("neg", "cos", "neg_", "detach")
+    )
+    other = neg._replace(args=[{**tensor, "shape": [3]}])
+    for same in (comparison.same_operators, comparison.same_but_for_the_mode):
+        assert same([neg, cos], [neg, cos]) and same([detach, neg, cos, detach], [neg, cos])
+        for wrong in ([neg], [cos], [cos, neg], [neg, cos, cos], [neg, neg, cos], [other, cos], []):
+            assert not same(wrong, [neg, cos])
+    # What a mode changes.
+    assert comparison.same_but_for_the_mode([in_place, cos], [neg, detach, cos])
+    assert not comparison.same_operators([in_place], [neg])
+    assert not comparison.same_operators([neg], [neg, detach])
 
 
 LEFT = Left(0, ["a", "b"], [], {"x": "1", "y": "2"}, {"main: z": 3}, {"main": 10**5}, {}, 0, None)
