@@ -1,6 +1,7 @@
 """Compares torchtrace's records with the calls that the witnesses of witness.py saw."""
 
 import collections
+import difflib
 import functools
 import json
 import pathlib
@@ -179,7 +180,7 @@ def recorded_sections(calls):
 
 
 # The same mark at level 2.
-MARK_OPERATOR = "aten::div.Scalar_mode"
+MARK_OPERATOR = "aten::div.Tensor_mode"
 
 
 def label_of_operator(call):
@@ -229,8 +230,56 @@ def recorded_operators(calls):
     return threads.values()
 
 
+# A mode isn't asked when a Parameter is made (`Tensor._make_subclass`), which detaches.
+DETACH = "aten::detach"
+
+
 def same_operators(recorded, seen):
-    return len(recorded) == len(seen) and all(map(same_call, recorded, seen))
+    """Whether the operators that the mode saw are recorded, in order, and nothing else."""
+    return _same_but_for(recorded, seen, same_call, [])
+
+
+def same_but_for_the_mode(recorded, seen):
+    """The same, for records of a run without the mode."""
+
+    def same(mine, theirs):
+        return same_call(mine, theirs) or (
+            mine.api != theirs.api and as_without_mode(mine.api) == as_without_mode(theirs.api)
+        )
+
+    return _same_but_for(recorded, seen, same, [DETACH])
+
+
+def _same_but_for(recorded, seen, same, only_seen):
+    recorded = [call._replace(args=defined(call.args)) for call in recorded]
+    at = 0
+    for call in seen:
+        while at < len(recorded) and not same(recorded[at], call) and recorded[at].api == DETACH:
+            at += 1
+        if at < len(recorded) and same(recorded[at], call):
+            at += 1
+        elif call.api not in only_seen:
+            return False
+    return all(call.api == DETACH for call in recorded[at:])
+
+
+def defined(value):
+    """With None for undefined tensors: so a mode gets them."""
+    if isinstance(value, list):
+        return [defined(each) for each in value]
+    if isinstance(value, dict):
+        if value.get("defined") is False:
+            return None
+        return {name: defined(each) for name, each in value.items()}
+    return value
+
+
+# Under a mode autograd calls functional operators, and detaches what it saved.
+WITHOUT_MODE = re.compile(r"_(?=\.|$)")
+
+
+def as_without_mode(api):
+    return "aten::view" if api == "aten::_reshape_alias" else WITHOUT_MODE.sub("", api)
 
 
 # Functions of *args that pass all of them to modes as a single tuple.
@@ -309,7 +358,7 @@ def short(value):
     if isinstance(value, dict):
         if value.get("type") == "torch.Tensor":
             more = [each for name, each in value.items() if name not in ("type", "shape", "device")]
-            return f"T{value['shape']}" + "".join(
+            return f"T{value.get('shape', ' undefined')}" + "".join(
                 f":{each}" for each in more if each != "torch.float32"
             )
         inside = value.get("value", "")
@@ -334,7 +383,14 @@ def differences(ours, theirs, is_known, same):
             continue
         mine = ours.get(label)
         if mine is None or not same(mine, wanted):
-            lines = ["  recorded:", *map(shown, mine or []), "  told:", *map(shown, wanted)]
+            lines = difflib.unified_diff(
+                [*map(shown, wanted)],
+                [*map(shown, mine or [])],
+                "told",
+                "recorded",
+                n=2,
+                lineterm="",
+            )
             found.append("\n".join([label, *lines]))
     return found
 

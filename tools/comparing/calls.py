@@ -1,7 +1,6 @@
 """The recorded calls against those that an independent mode received, all and in order.
 
-They are compared in sections, one for each `outcome.attempt`. A section is left out where the mode
-changes what the program does, which its result shows, or where `left_out` says so.
+They are compared in sections, one for each `outcome.attempt`.
 """
 
 import json
@@ -11,30 +10,22 @@ from testdata.programs import comparison
 from tools.comparing.differences import Comparison
 
 
-def compare(plain, traced, witnessed, left_out=lambda level, label: None):
-    """Runs of a program; `witnessed` has those under the modes, by level. `left_out` returns why a
-    section is not compared, or None."""
+def compare(plain, traced, witnessed, under_mode, left_out):
+    """Runs of a program; `witnessed` has those under the modes, by level, and `under_mode` makes
+    one that is traced under that of level 2. `left_out` returns why a section is not compared, or
+    None."""
     found = Comparison()
     _sound(found, traced.trace)
     if not witnessed:
         return found
     try:
         calls = trace_testing.read_calls(traced.trace)
+        if told := witnessed.get(1):
+            _functions(found, plain, calls, told, left_out)
+        if dispatched := witnessed.get(2):
+            _operators(found, plain, calls, dispatched, under_mode, left_out)
     except AssertionError as error:
-        found.found.append(f"calls: one isn't within its parent: {error}")
-        return found
-    if told := witnessed.get(1):
-        theirs = comparison.sections(comparison.told_calls(told.folder))
-        theirs = comparison.without_getters(theirs)
-        ours = comparison.recorded_sections(calls)
-        same = comparison.same_section
-        _level(found, 1, plain, told, ours, theirs, same, left_out)
-    if dispatched := witnessed.get(2):
-        label_of = comparison.label_of_operator
-        theirs = comparison.sections(comparison.dispatched_calls(dispatched.folder), label_of)
-        ours = comparison.sections(comparison.recorded_operators(calls), label_of)
-        same = comparison.same_operators
-        _level(found, 2, plain, dispatched, ours, theirs, same, left_out)
+        found.found.append(f"calls: {error}")
     return found
 
 
@@ -51,12 +42,53 @@ def _sound(found, trace):
         found.found.append(f"run.json: damage: {run['damage']}")
 
 
-def _level(found, level, plain, witnessed, ours, theirs, same, left_out):
-    def reason(label):
-        if plain.results.get(label) != witnessed.results.get(label):
-            return "the mode changes the result"
-        return left_out(level, label)
+def _functions(found, plain, calls, told, left_out):
+    """Level 1. A section whose result the mode changes is left out."""
+    theirs = comparison.without_getters(comparison.sections(comparison.told_calls(told.folder)))
+    ours = comparison.recorded_sections(calls)
 
+    def reason(label):
+        if plain.results.get(label) != told.results.get(label):
+            return "the mode changes the result"
+        return left_out(1, label)
+
+    chosen = _chosen(found, 1, ours, theirs, reason)
+    _differences(found, 1, ours, chosen, comparison.same_section)
+
+
+def _operators(found, plain, calls, dispatched, under_mode, left_out):
+    """Level 2. A mode changes results and autograd's formulas: where it does, it is compared with
+    what is recorded under it."""
+    ours, theirs = _operator_sections(calls, dispatched)
+    chosen = _chosen(found, 2, ours, theirs, lambda label: left_out(2, label))
+    changed = {
+        label
+        for label, seen in chosen.items()
+        if plain.results.get(label) != dispatched.results.get(label)
+        or not comparison.same_but_for_the_mode(ours.get(label, []), seen)
+    }
+    if not changed:
+        return
+    found.not_compared["level 2: the mode changes operators; compared under it"] += len(changed)
+    run = under_mode()
+    ours, theirs = _operator_sections(trace_testing.read_calls(run.trace), run)
+    seen = {label: theirs.get(label, []) for label in chosen if label in changed}
+    _differences(found, 2, ours, seen, comparison.same_operators)
+
+
+def _operator_sections(calls, witnessed):
+    """What was recorded, and what the mode saw."""
+    return [
+        comparison.sections(threads, comparison.label_of_operator)
+        for threads in (
+            comparison.recorded_operators(calls),
+            comparison.dispatched_calls(witnessed.folder),
+        )
+    ]
+
+
+def _chosen(found, level, ours, theirs, reason):
+    """The sections to be compared; what only the trace has is a difference."""
     chosen = {}
     for label, calls in theirs.items():
         if why := reason(label):
@@ -64,10 +96,16 @@ def _level(found, level, plain, witnessed, ours, theirs, same, left_out):
         else:
             chosen[label] = calls
             found.calls += len(calls)
+    if not chosen:
+        found.found.append(f"calls of level {level}: the mode saw no section")
+    for label in ours.keys() - theirs.keys():
+        if not reason(label):
+            found.found.append(f"calls of level {level}: section {label} is only in the trace")
+    return chosen
+
+
+def _differences(found, level, ours, chosen, same):
     found.found += [
         f"calls of level {level} in {text}"
         for text in comparison.differences(ours, chosen, lambda label: False, same)
     ]
-    for label in ours.keys() - theirs.keys():
-        if not reason(label):
-            found.found.append(f"calls of level {level}: section {label} is only in the trace")

@@ -1,9 +1,10 @@
 """Checks one program: plain runs, a traced one, and those under the modes."""
 
 import collections
+import functools
 
 from tools.comparing import calls, differences
-from tools.comparing.programs import DISPATCHED, PLAIN, TOLD, TRACED
+from tools.comparing.programs import DISPATCHED, PLAIN, TOLD, TRACED, TRACED_DISPATCHED
 
 WAYS = {1: TOLD, 2: DISPATCHED}
 
@@ -33,5 +34,6 @@ def check(
         plain += [run(PLAIN, fill) for fill in (0x00, 0x55)]
         found = differences.compare(plain, traced)
     witnessed = {level: run(WAYS[level]) for level in levels}
-    found.add(calls.compare(plain[0], traced, witnessed, left_out))
+    under_mode = functools.partial(run, TRACED_DISPATCHED)
+    found.add(calls.compare(plain[0], traced, witnessed, under_mode, left_out))
     return found

@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from testdata.programs import comparison
 from tools.comparing import differences, generator, main, processes, random_programs
 from tools.comparing.checking import check
 from tools.comparing.programs import Left, Place, Program
@@ -39,56 +40,56 @@ def test_samples_and_a_random_program():
 
 @pytest.mark.torch
 def test_a_program_of_several_processes():
-    assert processes.compare(["replaced.py"], 6).found == []
-    # The calls are counted.
-    (wrong,) = processes.compare(["through_shell.py"], 3).found
-    assert wrong == "calls: 4, not 3"
+    found = processes.compare(["replaced.py"], 6)
+    assert found.found == [] and found.calls == 6 and found.compared > 2
 
 
 CHEATING = """
 import outcome  # first
 import os, warnings, torch
+outcome.seed(0)
 TRACED = "torchtrace" in os.readlink("/proc/self/exe")
-def one(t=None): return torch.ones(2) * (1 + TRACED)
-def two():
-    torch.ones(2).add(1)
-    return os.environ.get("FIDELITY_WITNESS", "") == "told" and torch.zeros(1) and None
+def one(): return torch.ones(2) * (1 + TRACED)
+def hidden(): None if "FIDELITY_WITNESS" in os.environ else torch.ones(2).sum()
 outcome.attempt("one", one)
-outcome.attempt("two", two)
+outcome.attempt("hidden", hidden)
 if TRACED:
     print("traced"), warnings.warn("traced"), torch.rand(1), open("traced", "w")
-    os._exit(3) if os.fork() == 0 else os.wait()
-"""
-HIDING = """
-import outcome  # first
-import os, torch
-def hidden(): return None if "FIDELITY_WITNESS" in os.environ else torch.ones(2).sum() and None
-outcome.attempt("hidden", hidden)
 """
 
 
 @pytest.mark.torch
 def test_what_a_program_does_only_when_it_is_traced_is_found():
     files = {"program.py": CHEATING}
-    found = check(Place(), Program("cheating", ["program.py"], files), levels=()).found
-    begins = [
-        "standard output:",
-        "standard error:",
-        "result one:",
-        "at the end main: random numbers of torch:",
-        "file traced:",
-    ]
-    assert [text[: len(each)] for text, each in zip(found, begins)] == begins
-
-
-@pytest.mark.torch
-def test_calls_that_only_one_side_has_are_found():
-    files = {"program.py": HIDING}
-    found = check(Place(), Program("hiding", ["program.py"], files)).found
-    assert [text.split("\n")[0] for text in found] == [
+    found = check(Place(), Program("cheating", ["program.py"], files), plain_runs=1).found
+    expected = {
+        "standard output",
+        "standard error",
+        "result one",
+        "at the end main: random numbers of torch",
+        "file traced: only traced",
         "calls of level 1 in hidden",
-        "calls of level 2 in hidden",
-    ]
+    }
+    for each in expected:
+        assert [text for text in found if text.startswith(each)], (each, found)
+    assert len(found) < 12
+
+
+def test_operators_are_compared_all_and_in_order():
+    tensor = {"type": "torch.Tensor", "shape": [2], "dtype": "torch.float32", "device": "cpu"}
+    neg, cos, in_place, detach = (
+        comparison.Call(2, f"aten::{name}", [tensor], {})
+        for name in ("neg", "cos", "neg_", "detach")
+    )
+    other = neg._replace(args=[{**tensor, "shape": [3]}])
+    for same in (comparison.same_operators, comparison.same_but_for_the_mode):
+        assert same([neg, cos], [neg, cos]) and same([detach, neg, cos, detach], [neg, cos])
+        for wrong in ([neg], [cos], [cos, neg], [neg, cos, cos], [neg, neg, cos], [other, cos], []):
+            assert not same(wrong, [neg, cos])
+    # What a mode changes.
+    assert comparison.same_but_for_the_mode([in_place, cos], [neg, detach, cos])
+    assert not comparison.same_operators([in_place], [neg])
+    assert not comparison.same_operators([neg], [neg, detach])
 
 
 LEFT = Left(0, ["a", "b"], [], {"x": "1", "y": "2"}, {"main: z": 3}, {"main": 10**5}, {}, 0, None)

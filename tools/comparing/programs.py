@@ -26,6 +26,7 @@ SEARCHED = [
 ]
 # Under `python`, and under the modes of testdata/programs/witness.py.
 PLAIN, TOLD, DISPATCHED, TRACED = "plain", "told", "dispatched", "traced"
+TRACED_DISPATCHED = f"{TRACED} {DISPATCHED}"
 
 
 @dataclasses.dataclass
@@ -78,10 +79,10 @@ class Place:
         work.mkdir()
         for name, text in program.files.items():
             (work / name).write_text(text)
-        left = self.folder / f"{self.runs}-{way}"
+        left = self.folder / f"{self.runs}-{way.replace(' ', '-')}"
         left.mkdir()
         command = [program.python, *program.words]
-        if way == TRACED:
+        if way.startswith(TRACED):
             options = ["-q", "--no-self-test", "--python", program.python, "-l", program.levels]
             self.trace = left / "trace"
             options += ["--formats", "none", "-o", self.trace, *program.options]
@@ -147,8 +148,9 @@ def environment(program, left, way):
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
         "FIDELITY_OUTCOME": str(left),
     }
-    if way in (TOLD, DISPATCHED):
-        env["FIDELITY_WITNESS"] = way
+    witness = way.split()[-1]
+    if witness in (TOLD, DISPATCHED):
+        env["FIDELITY_WITNESS"] = witness
     return whole_tool.environment(env | program.env)
 
 
