@@ -35,7 +35,8 @@ def test_samples_and_a_random_program():
     found = check(Place(), program, left_out=left_out, plain_runs=1)
     assert found.found == []
     assert found.compared > 500 and found.calls > 5000
-    assert found.not_compared.total() < 30, found.not_compared
+    under_the_mode = "level 2: the mode changes operators; compared under it"
+    assert found.not_compared.total() - found.not_compared[under_the_mode] < 30, found.not_compared
 
 
 @pytest.mark.torch
