@@ -44,15 +44,18 @@ def running(folder):
     with subprocess.Popen(
         command, cwd=folder, env=tool.environment(), stdout=subprocess.PIPE, text=True
     ) as process:
-        child = int(process.stdout.readline())
-        deadline = time.monotonic() + 60
-        while len(list(folder.glob("out/log/*.ttlog"))) < 2:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        yield folder, process.pid, child
-        for pid in (child, process.pid):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        pids = [process.pid]
+        try:
+            pids.append(int(process.stdout.readline()))
+            deadline = time.monotonic() + 60
+            while len(list(folder.glob("out/log/*.ttlog"))) < 2:
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            yield folder, *pids
+        finally:
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
 
 
 @pytest.fixture(scope="module")
@@ -291,7 +294,10 @@ def test_what_is_no_running_trace(program, tmp_path):
 
 
 def test_deaths(tmp_path):
-    with running(tmp_path) as (folder, pid, child), Terminal(folder, "out") as terminal:
+    with (
+        running(tmp_path) as (folder, pid, child),
+        Terminal(folder, "out", columns=120) as terminal,
+    ):
         terminal.until(lambda text: "2 running" in text and "__main__.step" in text)
         os.kill(child, signal.SIGKILL)
         screen = terminal.until(lambda text: f"1 running, 1 killed (fork-{child}); " in text)
