@@ -2,7 +2,6 @@
 
 #include "serialize/reports/top.h"
 
-#include <sys/types.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -14,9 +13,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "cmd/cli/options.h"
@@ -24,6 +21,7 @@
 #include "cmd/cli/screen.h"
 #include "cmd/cli/terminal.h"
 #include "cmd/reading/reading_options.h"
+#include "cmd/reading/running_trace.h"
 #include "nlohmann/json.hpp"
 #include "serialize/base/clip_text.h"
 #include "serialize/base/text.h"
@@ -63,17 +61,6 @@ int64_t NowNs() {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
-
-// The trace that the argument names: a process by its number, or a folder.
-absl::StatusOr<std::string> FindTrace(const std::string& what) {
-  pid_t pid;
-  if (!absl::SimpleAtoi(what, &pid)) return what;
-  const absl::StatusOr<std::vector<std::string>> folders = TraceFoldersOf(pid);
-  if (!folders.ok()) return folders.status();
-  if (folders->size() == 1) return folders->front();
-  return absl::InvalidArgumentError(
-      absl::StrCat("process ", pid, " belongs to several traces: give one of ", absl::StrJoin(*folders, ", ")));
 }
 
 const char* NameOf(TopCallSort sort) {
@@ -239,10 +226,7 @@ int RunTop(const std::vector<std::string>& args) {
   std::string what, interval = "1s", format = "text";
   bool once = false;
   const auto app = MakeApp(kTopCommand, "[OPTIONS] PID|DIR", kTopFooter);
-  app->add_option("PID|DIR", what,
-                  "A process that is traced, that started traced ones or that one of them started; or the output "
-                  "folder of a run")
-      ->required();
+  app->add_option("PID|DIR", what, kRunningTraceText)->required();
   app->add_option("-d,--interval", interval, "Read every TIME: 500ms, 2s, 1m; at least 100ms (default: 1s)")
       ->option_text("TIME")
       ->check(Checked([](const std::string& text) { return ParseNanoseconds(text, kLeastIntervalNs); }));
@@ -254,7 +238,7 @@ int RunTop(const std::vector<std::string>& args) {
   const int64_t interval_ns = *ParseNanoseconds(interval, kLeastIntervalNs);
   const bool json = *TextOrJson().Parse(format);
 
-  const absl::StatusOr<std::string> trace = FindTrace(what);
+  const absl::StatusOr<std::string> trace = FindRunningTrace(what);
   if (!trace.ok()) return Fail(kExitTrouble, trace.status());
   LiveNames names;
   const absl::StatusOr<std::unique_ptr<LiveLogs>> logs =

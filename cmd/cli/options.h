@@ -43,6 +43,7 @@ extern const Command kInfoCommand;
 extern const Command kDumpCommand;
 extern const Command kTreeCommand;
 extern const Command kTopCommand;
+extern const Command kCtlCommand;
 extern const Command kDiffCommand;
 extern const Command kRenderCommand;
 extern const Command kDedupCommand;

@@ -225,7 +225,6 @@ class OpenCallsReport {
 
   static std::string ProcessText(const ProcessInfo& process, Running running) {
     std::string text = PlainLine(ProcessName(process));
-    if (process.known.ranked.rank.has_value()) absl::StrAppend(&text, ", rank ", *process.known.ranked.rank);
     if (running == Running::kYes) return absl::StrCat(text, ": running");
     return absl::StrCat(text, ": ", StateOf(process, running), "; times are up to its last record");
   }
