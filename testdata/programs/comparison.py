@@ -67,7 +67,7 @@ def recorded_calls(dump, run):
     told = are_told((line["call"], line.get("parent"), line["level"], line["api"]) for line in dump)
     for line, is_told in zip(dump, told):
         call = Call(line["level"], line["api"], line["args"], line["kwargs"], is_told)
-        pid = int(line["process"].rpartition("-")[2])
+        pid = int(re.search(r"(\d+)\)?$", line["process"])[1])
         (calls[pid] if (pid, line["thread"]) in main_threads else others).append(call)
     return dict(calls), others
 
