@@ -33,14 +33,13 @@ constexpr char kCtlFooter[] =
     "  torchtrace ctl out pause\n"
     "  torchtrace ctl \"$(pgrep -o torchrun)\" window 10s";
 
-enum class Order : uint8_t { kPause, kResume, kWindow, kStop, kStatus };
-
-const Choices<Order>& Orders() {
-  static const Choices<Order> orders("unknown order", {{"pause", Order::kPause},
-                                                       {"resume", Order::kResume},
-                                                       {"window", Order::kWindow},
-                                                       {"stop", Order::kStop},
-                                                       {"status", Order::kStatus}});
+// Null: the status.
+const Choices<std::optional<ControlPage::Order>>& Orders() {
+  static const Choices<std::optional<ControlPage::Order>> orders("unknown order", {{"pause", ControlPage::kPause},
+                                                                                   {"resume", ControlPage::kNone},
+                                                                                   {"window", ControlPage::kWindow},
+                                                                                   {"stop", ControlPage::kStop},
+                                                                                   {"status", std::nullopt}});
   return orders;
 }
 
@@ -82,7 +81,7 @@ int RunCtl(const std::vector<std::string>& args) {
     return ParseNanoseconds(text, 1);
   }));
   app->set_last_check([&] {
-    if ((*Orders().Parse(word) == Order::kWindow) == !time.empty()) return absl::OkStatus();
+    if ((*Orders().Parse(word) == ControlPage::kWindow) == !time.empty()) return absl::OkStatus();
     return absl::InvalidArgumentError(time.empty() ? "window needs a time, as `window 10s`"
                                                    : absl::StrCat("only window takes a time, not ", word));
   });
@@ -93,12 +92,9 @@ int RunCtl(const std::vector<std::string>& args) {
   absl::StatusOr<RunControl> control = RunControl::Open(*folder);
   if (!control.ok()) return Fail(kExitTrouble, control.status());
   StandardOutput out;
-  const Order order = *Orders().Parse(word);
-  if (order == Order::kStatus) return out.Finish(PrintStatus(*folder, *control, &out));
-  const absl::Status given = order == Order::kWindow  ? control->Give(ControlPage::kWindow, *ParseNanoseconds(time))
-                             : order == Order::kPause ? control->Give(ControlPage::kPause)
-                             : order == Order::kStop  ? control->Give(ControlPage::kStop)
-                                                      : control->Give(ControlPage::kNone);
+  const std::optional<ControlPage::Order> order = *Orders().Parse(word);
+  if (!order.has_value()) return out.Finish(PrintStatus(*folder, *control, &out));
+  const absl::Status given = control->Give(*order, time.empty() ? 0 : *ParseNanoseconds(time));
   if (!given.ok()) return Fail(kExitTrouble, given);
   out << DescribeOrder(*control) << "\n";
   return out.Finish(absl::OkStatus());

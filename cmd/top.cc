@@ -2,7 +2,6 @@
 
 #include "serialize/reports/top.h"
 
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,6 +23,7 @@
 #include "cmd/reading/running_trace.h"
 #include "nlohmann/json.hpp"
 #include "serialize/base/clip_text.h"
+#include "serialize/base/monotonic_clock.h"
 #include "serialize/base/text.h"
 #include "serialize/forms/forms.h"
 #include "serialize/log/live_logs.h"
@@ -55,12 +55,6 @@ std::vector<std::string> HelpLines() {
   for (size_t at = 0, end; (end = text.find('\n', at)) != at; at = end + 1)
     lines.emplace_back(text.substr(at, end - at));
   return lines;
-}
-
-int64_t TimeNs() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
 const char* NameOf(TopCallSort sort) {
@@ -101,10 +95,10 @@ class TopScreen {
       : logs_(logs), names_(names), options_(std::move(options)), interval_ns_(interval_ns) {}
 
   void Run() {
-    for (int64_t next_ns = TimeNs();;) {
-      if (!paused_ && TimeNs() >= next_ns) {
+    for (int64_t next_ns = MonotonicNowNs();;) {
+      if (!paused_ && MonotonicNowNs() >= next_ns) {
         reading_ = logs_->Read();
-        next_ns = std::max(next_ns + interval_ns_, TimeNs());
+        next_ns = std::max(next_ns + interval_ns_, MonotonicNowNs());
       }
       Draw();
       const int key = screen_.Wait(paused_ ? INT64_MAX : next_ns);

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "serialize/base/monotonic_clock.h"
 
 namespace torchtrace {
 namespace {
@@ -66,12 +67,6 @@ bool WriteAll(std::string_view text) {
     text.remove_prefix(static_cast<size_t>(written));
   }
   return true;
-}
-
-int64_t MonotonicNow() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
 }  // namespace
@@ -156,7 +151,7 @@ int Screen::Wait(int64_t until_ns) {
     g_resumed = 0;
     if (changed) return kDrawAgain;
     if (!typed_.empty()) return Decode();
-    const int64_t left_ns = until_ns == INT64_MAX ? INT64_MAX : std::max<int64_t>(0, until_ns - MonotonicNow());
+    const int64_t left_ns = until_ns == INT64_MAX ? INT64_MAX : std::max<int64_t>(0, until_ns - MonotonicNowNs());
     const timespec left = {static_cast<time_t>(left_ns / 1'000'000'000), static_cast<long>(left_ns % 1'000'000'000)};
     pollfd input = {.fd = keys_ ? STDIN_FILENO : -1, .events = POLLIN, .revents = 0};
     sigset_t none;

@@ -109,9 +109,10 @@ def _limit(number, name):
     """A number of calls; 0: no limit."""
     if number is None:
         return 0
-    if _not_negative(number, name, "calls") == 0:
+    number = _not_negative(number, name, "calls")
+    if number == 0:
         raise ValueError(f"{name} is 0: at least 1 is expected, or None")
-    return operator.index(number)
+    return number
 
 
 def _duration(seconds):

@@ -186,6 +186,8 @@ std::vector<int> FolderLock::Sharing(const std::string& log) {
   return {pids.begin(), pids.end()};
 }
 
+int FolderLock::OpenFile(const std::string& log) { return open(absl::StrCat(log, "/", kName).c_str(), kOpenFile); }
+
 void FolderLock::Release() {
   if (mapping_ != nullptr) munmap(std::exchange(mapping_, nullptr), kBytes);
 }

@@ -65,6 +65,8 @@ class FolderLock {
   static std::vector<int> Sharing(const std::string& log);
   // False: the file system has no locks.
   bool held() const { return mapping_ != nullptr; }
+  // Opens the lock's file, to read and write it. -1: errno says why.
+  static int OpenFile(const std::string& log);
   // Releases this process's copy of the lock. The last copy removes the file.
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;

@@ -1,7 +1,5 @@
 #include "serialize/log/live_logs.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <limits>
@@ -11,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "serialize/base/files.h"
+#include "serialize/base/monotonic_clock.h"
 #include "serialize/log/log_trace.h"
 
 namespace torchtrace {
@@ -20,12 +19,6 @@ namespace {
 constexpr uint64_t kRecentBytes = 256 << 20;
 constexpr uint64_t kMostOfALog = 16 << 20;
 constexpr uint64_t kLeastOfALog = 1 << 20;
-
-int64_t MonotonicNs() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
 
 }  // namespace
 
@@ -66,7 +59,7 @@ LiveReading LiveLogs::Read() {
   // What can't be listed now may be next time.
   if (last_ns_ != 0) FindMore().IgnoreError();
   LiveReading reading;
-  const int64_t now_ns = MonotonicNs();
+  const int64_t now_ns = MonotonicNowNs();
   if (last_ns_ != 0) reading.elapsed_ns = now_ns - last_ns_;
   last_ns_ = now_ns;
   ProcessTable processes;

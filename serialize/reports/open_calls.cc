@@ -1,4 +1,3 @@
-#include <time.h>
 
 #include <algorithm>
 #include <map>
@@ -13,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
 #include "serialize/base/clip_text.h"
+#include "serialize/base/monotonic_clock.h"
 #include "serialize/base/text.h"
 #include "serialize/forms/forms.h"
 #include "serialize/forms/trace_lines.h"
@@ -29,12 +29,6 @@ using nlohmann::ordered_json;
 
 // The most threads without an open call to list for a process.
 constexpr size_t kMaxIdleThreads = 8;
-
-int64_t NowNs() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
 
 class OpenCallsReport {
  public:
@@ -62,7 +56,7 @@ class OpenCallsReport {
       open.pop_back();
       return absl::OkStatus();
     });
-    now_ns_ = NowNs();
+    now_ns_ = MonotonicNowNs();
     ProcessTable processes;
     for (const ProcessInfo& process : trace_->processes()) running_.push_back(IsRunning(process, &processes));
     return read;

@@ -1,10 +1,8 @@
 #include "tracer/launch/run_control.h"
 
-#include <fcntl.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,26 +12,17 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "serialize/base/files.h"
+#include "serialize/base/monotonic_clock.h"
 
 namespace torchtrace {
-namespace {
-
-int64_t ClockNs() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
-
-}  // namespace
-
 absl::StatusOr<RunControl> RunControl::Open(const std::string& folder) {
-  const std::string path = absl::StrCat(folder, "/log/", FolderLock::kName);
+  const std::string log = folder + "/log";
   const auto nobody = [&] {
     return absl::NotFoundError(absl::StrCat("no process writes a trace to ", folder, " now"));
   };
-  const int file = open(path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  const int file = FolderLock::OpenFile(log);
   if (file < 0 && (errno == ENOENT || errno == ENOTDIR)) return nobody();
-  if (file < 0) return absl::ErrnoToStatus(errno, path);
+  if (file < 0) return absl::ErrnoToStatus(errno, absl::StrCat(log, "/", FolderLock::kName));
   const absl::Cleanup close_file = [file] { close(file); };
   // A lock that is left over. Where there are no locks, nobody can tell.
   if (flock(file, LOCK_EX | LOCK_NB) == 0) {
@@ -45,7 +34,7 @@ absl::StatusOr<RunControl> RunControl::Open(const std::string& folder) {
     return absl::NotFoundError(absl::StrCat("the processes that write ", folder, " can't be controlled"));
   }
   void* const mapped = mmap(nullptr, kControlPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  if (mapped == MAP_FAILED) return absl::ErrnoToStatus(errno, path);
+  if (mapped == MAP_FAILED) return absl::ErrnoToStatus(errno, absl::StrCat(log, "/", FolderLock::kName));
   return RunControl(mapped);
 }
 
@@ -62,14 +51,14 @@ ControlPage* RunControl::page() const {
 ControlPage::Order RunControl::order() const { return static_cast<ControlPage::Order>(page()->order.load()); }
 
 int64_t RunControl::window_left_ns() const {
-  return std::max<int64_t>(0, static_cast<int64_t>(page()->until_ns.load()) - ClockNs());
+  return std::max<int64_t>(0, static_cast<int64_t>(page()->until_ns.load()) - MonotonicNowNs());
 }
 
 absl::Status RunControl::Give(ControlPage::Order order, int64_t window_ns) {
   if (this->order() == ControlPage::kStop) {
     return absl::FailedPreconditionError("recording was stopped for good; a new run or attach begins another trace");
   }
-  page()->until_ns = static_cast<uint64_t>(ClockNs() + window_ns);
+  page()->until_ns = static_cast<uint64_t>(MonotonicNowNs() + window_ns);
   page()->order = order;
   return absl::OkStatus();
 }

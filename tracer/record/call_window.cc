@@ -29,25 +29,25 @@ bool CallWindow::Limits(const RecordingOptions& options) {
          options.sample < 1;
 }
 
-CallWindow::Answer CallWindow::Ask(uint64_t sightings, uint64_t thread, uint64_t call) {
-  if (over()) return Answer::kOver;
+bool CallWindow::Admits(uint64_t sightings, uint64_t thread, uint64_t call) {
+  if (over()) return false;
   if (skipped_.load(std::memory_order_relaxed) < skip_ && skipped_.fetch_add(1, std::memory_order_relaxed) < skip_)
-    return Answer::kLeftOut;
+    return false;
   if (duration_ns_ != 0) {
     const uint64_t now_ns = MonotonicNs();
     uint64_t end_ns = 0;
     if (!end_ns_.compare_exchange_strong(end_ns, now_ns + duration_ns_) && now_ns >= end_ns) {
       over_ = true;
-      return Answer::kOver;
+      return false;
     }
   }
-  if (most_sightings_ != 0 && sightings >= most_sightings_) return Answer::kLeftOut;
-  if (sampled_ != UINT64_MAX && Mix(Mix(thread) ^ call) >= sampled_) return Answer::kLeftOut;
+  if (most_sightings_ != 0 && sightings >= most_sightings_) return false;
+  if (sampled_ != UINT64_MAX && Mix(Mix(thread) ^ call) >= sampled_) return false;
   if (most_calls_ != 0 && recorded_.fetch_add(1, std::memory_order_relaxed) >= most_calls_) {
     over_ = true;
-    return Answer::kOver;
+    return false;
   }
-  return Answer::kIn;
+  return true;
 }
 
 void CallWindow::Begin() {

@@ -17,10 +17,10 @@ class CallWindow {
   // Whether the options leave out any call.
   static bool Limits(const RecordingOptions& options);
 
-  enum class Answer : char { kIn, kLeftOut, kOver };  // kOver: this call and all later ones are left out
-  // Asked once for each call that passes the filter of names, by any thread. `sightings`: the calls of its
-  // configuration that its thread has recorded. `thread` and `call` number the thread, and the call on it.
-  Answer Ask(uint64_t sightings, uint64_t thread, uint64_t call);
+  // Whether a call is recorded. Asked once for each that passes the filter of names, by any thread. `sightings`: the
+  // calls of its configuration that its thread has recorded. `thread` and `call` number the thread, and the call on it.
+  bool Admits(uint64_t sightings, uint64_t thread, uint64_t call);
+  // Whether all later calls are left out.
   bool over() const { return over_.load(std::memory_order_relaxed); }
 
   // In a forked process, whose window is its own.

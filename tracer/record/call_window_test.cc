@@ -8,12 +8,10 @@
 namespace torchtrace {
 namespace {
 
-using Answer = CallWindow::Answer;
-
 // How many of `calls` calls are in, each the first of its configuration.
 int Taken(CallWindow* window, int calls, uint64_t thread = 0) {
   int taken = 0;
-  for (int i = 0; i < calls; ++i) taken += window->Ask(0, thread, static_cast<uint64_t>(i)) == Answer::kIn ? 1 : 0;
+  for (int i = 0; i < calls; ++i) taken += window->Admits(0, thread, static_cast<uint64_t>(i)) ? 1 : 0;
   return taken;
 }
 
@@ -29,11 +27,12 @@ TEST(CallWindow, SkipsThenTakesAtMost) {
   options.skip = 3;
   options.max_calls = 2;
   CallWindow window(options);
-  EXPECT_EQ(window.Ask(0, 0, 0), Answer::kLeftOut);
+  EXPECT_FALSE(window.Admits(0, 0, 0));
+  EXPECT_FALSE(window.over());
   EXPECT_EQ(Taken(&window, 2), 0);
   EXPECT_EQ(Taken(&window, 2), 2);
   EXPECT_FALSE(window.over());
-  EXPECT_EQ(window.Ask(0, 0, 5), Answer::kOver);
+  EXPECT_FALSE(window.Admits(0, 0, 5));
   EXPECT_TRUE(window.over());
   window.Begin();
   EXPECT_EQ(Taken(&window, 10), 2);
@@ -44,11 +43,14 @@ TEST(CallWindow, TheFirstSightingsAreNotTakenFromTheMost) {
   options.first = 2;
   options.max_calls = 2;
   CallWindow window(options);
-  EXPECT_EQ(window.Ask(2, 0, 0), Answer::kLeftOut);
-  EXPECT_EQ(window.Ask(1, 0, 1), Answer::kIn);
-  EXPECT_EQ(window.Ask(7, 0, 2), Answer::kLeftOut);
-  EXPECT_EQ(window.Ask(0, 0, 3), Answer::kIn);
-  EXPECT_EQ(window.Ask(0, 0, 4), Answer::kOver);
+  EXPECT_FALSE(window.Admits(2, 0, 0));
+  EXPECT_FALSE(window.over());
+  EXPECT_TRUE(window.Admits(1, 0, 1));
+  EXPECT_FALSE(window.Admits(7, 0, 2));
+  EXPECT_FALSE(window.over());
+  EXPECT_TRUE(window.Admits(0, 0, 3));
+  EXPECT_FALSE(window.Admits(0, 0, 4));
+  EXPECT_TRUE(window.over());
 }
 
 TEST(CallWindow, TakesTheSamePartEachTimeAndOthersOnOtherThreads) {
@@ -68,8 +70,8 @@ TEST(CallWindow, LastsFromTheFirstCallOn) {
   EXPECT_EQ(Taken(&window, 10), 10);
   options.duration_ns = 1;
   CallWindow shortest(options);
-  EXPECT_EQ(shortest.Ask(0, 0, 0), Answer::kIn);
-  while (shortest.Ask(0, 0, 1) == Answer::kIn) {
+  EXPECT_TRUE(shortest.Admits(0, 0, 0));
+  while (shortest.Admits(0, 0, 1)) {
   }
   EXPECT_TRUE(shortest.over());
 }

@@ -143,9 +143,13 @@ void Recorder::SetPaused(bool paused) {
     std::lock_guard<std::mutex> lock(mutex_);
     if (std::exchange(paused_, paused) == paused) return;
     NewEpoch();
-    if (!paused || finished_ || std::exchange(was_paused_, true) || log_ == nullptr) return;
-    log_->AppendMetadata(kPaused).IgnoreError();
+    if (paused) NotePaused();
   });
+}
+
+void Recorder::NotePaused() {
+  if (finished_ || std::exchange(was_paused_, true) || log_ == nullptr) return;
+  log_->AppendMetadata(kPaused).IgnoreError();
 }
 
 bool Recorder::HeldByControl() {
@@ -159,8 +163,7 @@ bool Recorder::HeldByControl() {
 void Recorder::NoteHeld() {
   OrStop([this] {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (finished_ || std::exchange(was_paused_, true) || log_ == nullptr) return;
-    log_->AppendMetadata(kPaused).IgnoreError();
+    NotePaused();
   });
 }
 

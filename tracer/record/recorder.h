@@ -180,6 +180,7 @@ class TORCHTRACE_EXPORT Recorder {
   // What the control page says, which isn't kNone: whether nothing is recorded now.
   static bool HeldByControl();
   void NoteHeld();
+  void NotePaused();  // needs the lock
   std::string FirstMetadata();
   // A frame for `thread`, perhaps one that another thread left half full.
   bool TakeFrame(ThreadRecorder* thread, uint64_t bytes);

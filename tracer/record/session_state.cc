@@ -1,6 +1,5 @@
 #include "tracer/record/session_state.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,8 +15,7 @@ SessionState::Page SessionState::control_page_{};
 
 void SessionState::MapControlPage(const std::string& log_folder) {
   if (sysconf(_SC_PAGESIZE) != kControlPageBytes) return;
-  const std::string path = log_folder + "/" + FolderLock::kName;
-  const int file = open(path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  const int file = FolderLock::OpenFile(log_folder);
   if (file < 0) return;
   struct stat status;
   const bool usable = fstat(file, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid() &&

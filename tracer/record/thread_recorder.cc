@@ -189,7 +189,7 @@ bool ThreadRecorder::Included(std::string_view api) const {
 }
 
 bool ThreadRecorder::Admits(ConfigEntry* entry) {
-  if (window_->Ask(entry->sightings, number_, asked_++) == CallWindow::Answer::kIn) {
+  if (window_->Admits(entry->sightings, number_, asked_++)) {
     if (entry->sightings != UINT32_MAX) ++entry->sightings;
     return true;
   }

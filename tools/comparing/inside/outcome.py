@@ -7,6 +7,7 @@ end. Where $FIDELITY_WITNESS names a witness of testdata/programs/witness.py, it
 It calls no operator of torch and no function that a mode could see.
 """
 
+import argparse
 import atexit
 import collections
 import contextlib
@@ -45,6 +46,23 @@ def seed(number):
     random.seed(number)
     numpy.random.seed(number)
     torch.manual_seed(number)
+
+
+def one_by_one(items):
+    """The items, with the garbage of each collected after it: finalizers call nowhere else."""
+    gc.disable()
+    gc.freeze()
+    for item in items:
+        yield item
+        gc.collect()
+
+
+def part_of(items):
+    """Those that the command line asks for."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--part", default="0/1")
+    part, parts = map(int, parser.parse_args().part.split("/"))
+    return items[part::parts]
 
 
 # ---- Labels ----

@@ -3,9 +3,6 @@ a section, each result is kept. --part=I/N: of N parts, the I-th from 0."""
 
 import outcome  # first  # noqa: I001
 
-import argparse
-import gc
-
 import torch
 from opinfo_samples import gradients
 from torch.testing._internal.common_modules import module_db
@@ -46,12 +43,6 @@ def run(info, training):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--part", default="0/1")
-    part, parts = map(int, parser.parse_args().part.split("/"))
-    gc.disable()
-    gc.freeze()
-    for each in module_db[part::parts]:
+    for each in outcome.one_by_one(outcome.part_of(module_db)):
         for is_training in (False, True):
             run(each, is_training)
-        gc.collect()

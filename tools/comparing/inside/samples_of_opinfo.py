@@ -3,8 +3,6 @@ is kept. Options: those of opinfo_samples.py."""
 
 import outcome  # first  # noqa: I001
 
-import gc
-
 from opinfo_samples import UNDEFINED_RESULTS, chosen, gradients, parse_options, samples_of
 
 
@@ -27,9 +25,6 @@ def run(op, dtypes, most):
 
 
 if __name__ == "__main__":
-    gc.disable()  # finalizers would call at other places
-    gc.freeze()
     options = parse_options()
-    for each in chosen(options):
+    for each in outcome.one_by_one(chosen(options)):
         run(*each, options.samples)
-        gc.collect()

@@ -4,9 +4,6 @@ I-th from 0."""
 
 import outcome  # first  # noqa: I001
 
-import argparse
-import gc
-
 import torch
 from torch.testing._internal.common_optimizers import optim_db
 
@@ -70,11 +67,5 @@ def run_all(info, most=None):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--part", default="0/1")
-    part, parts = map(int, parser.parse_args().part.split("/"))
-    gc.disable()
-    gc.freeze()
-    for each in optim_db[part::parts]:
+    for each in outcome.one_by_one(outcome.part_of(optim_db)):
         run_all(each)
-        gc.collect()
