@@ -104,7 +104,8 @@ class TopScreen {
     for (int64_t next_ns = NowNs();;) {
       if (!paused_ && NowNs() >= next_ns) {
         reading_ = logs_->Read();
-        next_ns = std::max(next_ns + interval_ns_, NowNs());
+        const int64_t now_ns = NowNs();
+        next_ns = next_ns + interval_ns_ > now_ns ? next_ns + interval_ns_ : now_ns + interval_ns_;
       }
       Draw();
       const int key = screen_.Wait(paused_ ? INT64_MAX : next_ns);
