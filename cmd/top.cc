@@ -57,7 +57,7 @@ std::vector<std::string> HelpLines() {
   return lines;
 }
 
-int64_t NowNs() {
+int64_t TimeNs() {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
@@ -101,10 +101,10 @@ class TopScreen {
       : logs_(logs), names_(names), options_(std::move(options)), interval_ns_(interval_ns) {}
 
   void Run() {
-    for (int64_t next_ns = NowNs();;) {
-      if (!paused_ && NowNs() >= next_ns) {
+    for (int64_t next_ns = TimeNs();;) {
+      if (!paused_ && TimeNs() >= next_ns) {
         reading_ = logs_->Read();
-        const int64_t now_ns = NowNs();
+        const int64_t now_ns = TimeNs();
         next_ns = next_ns + interval_ns_ > now_ns ? next_ns + interval_ns_ : now_ns + interval_ns_;
       }
       Draw();

@@ -144,8 +144,8 @@ TEST_F(CollectivesTest, ARankThatHasNotComeToItsFirstOne) {
   }
   const std::string text = Text();
   EXPECT_THAT(text, HasSubstr("collectives of the default group: ranks 0, 1 wait for rank 2\n"));
-  EXPECT_THAT(
-      text, HasSubstr("\n   2       0  -                                                 in no recorded call; killed"));
+  EXPECT_THAT(text,
+              HasSubstr("\n   2       0  -                                              in no recorded call; killed"));
 }
 
 TEST(IsCollective, ByName) {
