@@ -4,7 +4,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -98,7 +97,8 @@ class TopScreen {
     for (int64_t next_ns = MonotonicNowNs();;) {
       if (!paused_ && MonotonicNowNs() >= next_ns) {
         reading_ = logs_->Read();
-        next_ns = std::max(next_ns + interval_ns_, MonotonicNowNs());
+        const int64_t now_ns = MonotonicNowNs();
+        next_ns = next_ns + interval_ns_ > now_ns ? next_ns + interval_ns_ : now_ns + interval_ns_;
       }
       Draw();
       const int key = screen_.Wait(paused_ ? INT64_MAX : next_ns);

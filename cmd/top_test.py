@@ -300,7 +300,7 @@ def test_deaths(tmp_path):
     ):
         terminal.until(lambda text: "2 running" in text and "__main__.step" in text)
         os.kill(child, signal.SIGKILL)
-        screen = terminal.until(lambda text: f"1 running, 1 killed (fork-{child}); " in text)
+        screen = terminal.until(lambda text: f"1 running, 1 killed: fork-{child}; " in text)
         # For as long as it was seen there.
         assert re.search(rf"\nfork-{child} .* m?s  killed in __main__.child_waits", screen)
         command = [tool.TORCHTRACE, "top", "-d", "100ms", "out"]
@@ -312,7 +312,7 @@ def test_deaths(tmp_path):
             # It ends with the last process.
             rest = piped.stdout.read()
         assert piped.returncode == 0
-        assert re.search(r" out: 2 killed \(", rest)
-        terminal.until(lambda text: text.startswith("out: 2 killed ("))
+        assert re.search(" out: 2 killed: ", rest)
+        terminal.until(lambda text: text.startswith("out: 2 killed: "))
         os.write(terminal.ours, b"q")
         assert terminal.end() == 0

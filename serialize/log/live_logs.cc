@@ -24,29 +24,31 @@ constexpr uint64_t kLeastOfALog = 1 << 20;
 
 absl::StatusOr<std::unique_ptr<LiveLogs>> LiveLogs::Open(const std::string& path, CallNaming naming) {
   std::unique_ptr<LiveLogs> live(new LiveLogs(path, std::move(naming)));
-  if (absl::Status s = live->FindMore(); !s.ok()) return s;
+  if (absl::Status s = live->List(); !s.ok()) return s;
   if (!live->logs_.empty()) return live;
-  // A single file that is no log, or a run whose processes have called nothing yet.
   if (!live->unreadable_.empty()) return absl::InvalidArgumentError(live->unreadable_.begin()->second);
   const std::string folder = (std::filesystem::path(path) / "log").string();
+  // The run's processes may have called nothing yet.
   if (!FolderLock::Sharing(folder).empty()) return live;
   return absl::NotFoundError(absl::StrCat(path, " holds no trace: expected logs named ", folder, "/*.ttlog"));
 }
 
-absl::Status LiveLogs::FindMore() {
+absl::Status LiveLogs::List() {
   const absl::StatusOr<std::vector<std::string>> paths = FindLogs(path_);
   if (!paths.ok()) return paths.status();
   const uint64_t recent =
       last_ns_ != 0 ? UINT64_MAX
                     : std::clamp(kRecentBytes / std::max<size_t>(paths->size(), 1), kLeastOfALog, kMostOfALog);
+  // A run that replaces another (--force) removes its logs.
+  const auto is_gone = [&](const auto& log) { return !std::binary_search(paths->begin(), paths->end(), log.first); };
+  std::erase_if(logs_, is_gone);
+  std::erase_if(unreadable_, is_gone);
   for (const std::string& path : *paths) {
     if (logs_.contains(path)) continue;
     absl::StatusOr<std::unique_ptr<LogFollower>> follower = LogFollower::Open(path, pool_, naming_, recent);
     if (follower.ok()) {
       logs_[path].follower = *std::move(follower);
       unreadable_.erase(path);
-    } else if (absl::IsFailedPrecondition(follower.status())) {
-      return follower.status();
     } else {
       // It may be in the making.
       unreadable_[path] = std::string(follower.status().message());
@@ -57,7 +59,7 @@ absl::Status LiveLogs::FindMore() {
 
 LiveReading LiveLogs::Read() {
   // What can't be listed now may be next time.
-  if (last_ns_ != 0) FindMore().IgnoreError();
+  if (last_ns_ != 0) List().IgnoreError();
   LiveReading reading;
   const int64_t now_ns = MonotonicNowNs();
   if (last_ns_ != 0) reading.elapsed_ns = now_ns - last_ns_;

@@ -20,8 +20,8 @@ namespace torchtrace {
 //   for (;; Sleep()) Show((*logs)->Read());
 class LiveLogs {
  public:
-  // `path`: an output folder or a log. NotFound if there is no log and no process that may write one; errors of a
-  // single log; FailedPrecondition for logs that merge or filter made.
+  // `path`: an output folder or a log. NotFound if there is no log and no process that may write one, InvalidArgument
+  // if none of the logs can be followed.
   static absl::StatusOr<std::unique_ptr<LiveLogs>> Open(const std::string& path, CallNaming naming);
 
   // What the processes did since the reading before. Ranks come first, then by start.
@@ -35,8 +35,8 @@ class LiveLogs {
   };
 
   LiveLogs(std::string path, CallNaming naming) : path_(std::move(path)), naming_(std::move(naming)) {}
-  // Opens the logs that are new.
-  absl::Status FindMore();
+  // Opens logs that are new, and drops those that are gone.
+  absl::Status List();
 
   const std::string path_;
   const CallNaming naming_;

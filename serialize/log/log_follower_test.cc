@@ -385,6 +385,8 @@ TEST_F(LiveLogsTest, LogsThatAppearLaterCountFromTheirBeginning) {
   reading = logs->Read();
   EXPECT_EQ(reading.processes.size(), 3u);
   EXPECT_THAT(reading.unreadable, IsEmpty());
+  std::filesystem::remove(folder_ + "/a.ttlog");
+  EXPECT_EQ(logs->Read().processes.size(), 2u);
 }
 
 TEST_F(LiveLogsTest, SaysWhereThereIsNone) {

@@ -4,8 +4,8 @@
 #include <optional>
 #include <tuple>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
 #include "serialize/base/clip_text.h"
@@ -57,12 +57,6 @@ struct CallRow {
   uint64_t self_ns = 0;
 };
 
-std::string NameOfProcess(const ProcessInfo& process) {
-  const std::string name = PlainLine(ProcessName(process));
-  const std::optional<int64_t>& rank = process.known.ranked.rank;
-  return rank.has_value() && name.find("rank ") == std::string::npos ? absl::StrCat(name, ", rank ", *rank) : name;
-}
-
 std::optional<int64_t> OpenFor(const LiveProcess& process, const LiveThread& thread) {
   const int64_t open_ns = std::max<int64_t>(0, process.until_ns - thread.entered_ns);
   // A process that was never seen running may have been in its last call for any time.
@@ -72,7 +66,7 @@ std::optional<int64_t> OpenFor(const LiveProcess& process, const LiveThread& thr
 
 // Of several threads the first: usually the program's main one.
 ProcessRow MakeRow(const LiveProcess& process) {
-  ProcessRow row = {.process = &process, .name = NameOfProcess(process.info), .state = StateOf(process)};
+  ProcessRow row = {.process = &process, .name = PlainLine(ProcessName(process.info)), .state = StateOf(process)};
   if (process.inside.empty()) return row;
   row.inside = &process.inside[0];
   row.open_ns = OpenFor(process, *row.inside);
@@ -84,6 +78,20 @@ std::string PerSecond(uint64_t count, int64_t elapsed_ns) {
   std::string text = FormatAmount(static_cast<double>(count) * 1e9 / static_cast<double>(elapsed_ns));
   text.erase(text.find_last_not_of(' ') + 1);
   return text;
+}
+
+// Of all processes, by name.
+absl::flat_hash_map<uint32_t, Activity> SumActivities(const std::vector<const LiveProcess*>& processes, bool modules) {
+  absl::flat_hash_map<uint32_t, Activity> sums;
+  for (const LiveProcess* const process : processes) {
+    for (const Activity& activity : modules ? process->modules : process->apis) {
+      Activity& sum = sums[activity.name];
+      sum.name = activity.name;
+      sum.calls += activity.calls;
+      sum.self_ns += activity.self_ns;
+    }
+  }
+  return sums;
 }
 
 // The rows of one reading that the options ask for.
@@ -106,23 +114,24 @@ class TopRows {
 
   const std::vector<ProcessRow>& processes() const { return rows_; }
 
-  // `out: 4 run, 1 killed (main-42, rank 1), 2 ended; 31.2 k calls/s`
+  // `out: 4 running, 2 ended, 1 killed: rank 1 (42); 31.2 k calls/s`
   std::string Summary() const {
     std::vector<std::string> parts;
-    const auto count = [this](TopState state) { return states_[static_cast<size_t>(state)]; };
-    if (const size_t running = count(TopState::kRunning); running > 0)
-      parts.push_back(absl::StrCat(running, " running"));
+    const auto add = [&](TopState state, const char* what) {
+      if (const size_t count = states_[static_cast<size_t>(state)]; count > 0) {
+        parts.push_back(absl::StrCat(count, " ", what));
+      }
+    };
+    add(TopState::kRunning, "running");
+    add(TopState::kUnknown, "killed or still running");
+    add(TopState::kEnded, "ended");
     if (!killed_.empty()) {
       const size_t named = std::min(killed_.size(), kMaxKilledNamed);
-      parts.push_back(
-          absl::StrCat(killed_.size(), " killed (",
-                       absl::StrJoin(killed_.begin(), killed_.begin() + static_cast<ptrdiff_t>(named), "; "),
-                       named < killed_.size() ? ", ..." : "", ")"));
+      parts.push_back(absl::StrCat(
+          killed_.size(),
+          " killed: ", absl::StrJoin(killed_.begin(), killed_.begin() + static_cast<ptrdiff_t>(named), ", "),
+          named < killed_.size() ? ", ..." : ""));
     }
-    if (const size_t unknown = count(TopState::kUnknown); unknown > 0) {
-      parts.push_back(absl::StrCat(unknown, " killed or still running"));
-    }
-    if (const size_t ended = count(TopState::kEnded); ended > 0) parts.push_back(absl::StrCat(ended, " ended"));
     if (parts.empty()) parts.emplace_back("no calls yet");
     std::string text = absl::StrCat(PlainLine(options_.title), ": ", absl::StrJoin(parts, ", "));
     if (reading_.elapsed_ns > 0) absl::StrAppend(&text, "; ", PerSecond(calls_, reading_.elapsed_ns), " calls/s");
@@ -195,18 +204,11 @@ class TopRows {
   }
 
   std::vector<CallRow> CallRows(bool modules) const {
-    absl::flat_hash_map<uint32_t, CallRow> sums;
-    for (const ProcessRow& row : rows_) {
-      for (const Activity& activity : modules ? row.process->modules : row.process->apis) {
-        CallRow& sum = sums[activity.name];
-        sum.calls += activity.calls;
-        sum.self_ns += activity.self_ns;
-      }
-    }
+    std::vector<const LiveProcess*> processes;
+    for (const ProcessRow& row : rows_) processes.push_back(row.process);
     std::vector<CallRow> rows;
-    for (auto& [name, row] : sums) {
-      row.name = PlainLine(modules ? names_.Module(name) : names_.Api(name));
-      rows.push_back(std::move(row));
+    for (const auto& [name, sum] : SumActivities(processes, modules)) {
+      rows.push_back({PlainLine(modules ? names_.Module(name) : names_.Api(name)), sum.calls, sum.self_ns});
     }
     std::sort(rows.begin(), rows.end(), [this](const CallRow& a, const CallRow& b) {
       const auto key = [this](const CallRow& row) {
@@ -340,7 +342,7 @@ ordered_json TopJson(const LiveReading& reading, const LiveNames& names) {
   };
   ordered_json json = {{"elapsed_ns", reading.elapsed_ns}};
   ordered_json& processes = json["processes"] = ordered_json::array();
-  absl::flat_hash_map<uint32_t, Activity> sums[2];
+  std::vector<const LiveProcess*> all;
   for (const LiveProcess& process : reading.processes) {
     const ProcessInfo& info = process.info;
     ordered_json one = {{"process", ProcessName(info)}};
@@ -367,18 +369,11 @@ ordered_json TopJson(const LiveReading& reading, const LiveNames& names) {
       one["open"].push_back(std::move(open));
     }
     processes.push_back(std::move(one));
-    for (const bool modules : {false, true}) {
-      for (const Activity& activity : modules ? process.modules : process.apis) {
-        Activity& sum = sums[modules ? 1 : 0][activity.name];
-        sum.name = activity.name;
-        sum.calls += activity.calls;
-        sum.self_ns += activity.self_ns;
-      }
-    }
+    all.push_back(&process);
   }
   for (const bool modules : {false, true}) {
     std::vector<Activity> sorted;
-    for (const auto& [name, sum] : sums[modules ? 1 : 0]) sorted.push_back(sum);
+    for (const auto& [name, sum] : SumActivities(all, modules)) sorted.push_back(sum);
     std::sort(sorted.begin(), sorted.end(), [](const Activity& a, const Activity& b) {
       return std::tuple(UINT64_MAX - a.self_ns, a.name) < std::tuple(UINT64_MAX - b.self_ns, b.name);
     });

@@ -60,6 +60,7 @@ class TopTest : public testing::Test {
     LiveProcess& process = reading_.processes.emplace_back();
     process.info.path = path;
     process.info.known.ranked.rank = rank;
+    if (rank.has_value()) process.info.known.name = absl::StrCat("rank ", *rank, " (1", *rank, ")");
     process.running = running;
     return process;
   }
@@ -78,13 +79,13 @@ class TopTest : public testing::Test {
 
 TEST_F(TopTest, Text) {
   EXPECT_EQ(TopText(reading_, names_, options_),
-            "out: 2 running, 1 killed (worker-12), 1 ended; 1.21 k calls/s\n"
+            "out: 2 running, 1 ended, 1 killed: worker-12; 1.21 k calls/s\n"
             "\n"
-            "process          calls/s  threads      log  open for  open call\n"
-            "main-10, rank 0   1.20 k        3  4.20 MB   30.0 ms  L2 aten::mm(2)\n"
-            "main-11, rank 1       10        1      0 B         -  ...\n"
-            "worker-12              0        0      0 B         -  killed in L1 torch.add(1)\n"
-            "fork-13                0        0  99.0 MB         -  exit code 3\n"
+            "process      calls/s  threads      log  open for  open call\n"
+            "rank 0 (10)   1.20 k        3  4.20 MB   30.0 ms  L2 aten::mm(2)\n"
+            "rank 1 (11)       10        1      0 B         -  ...\n"
+            "worker-12          0        0      0 B         -  killed in L1 torch.add(1)\n"
+            "fork-13            0        0  99.0 MB         -  exit code 3\n"
             "\n"
             "calls/s  self time  self %  API\n"
             "    400    60.0 ms  60.00%  L2 aten::mm\n"
@@ -98,18 +99,19 @@ TEST_F(TopTest, TheFirstReadingCountsNothing) {
   reading_.elapsed_ns = 0;
   for (LiveProcess& process : reading_.processes) process.apis.clear();
   const std::string text = TopText(reading_, names_, options_);
-  EXPECT_THAT(text, HasSubstr("out: 2 running, 1 killed (worker-12), 1 ended\n"));
-  EXPECT_THAT(text, HasSubstr("main-10, rank 0        -        3"));
+  EXPECT_THAT(text, HasSubstr("out: 2 running, 1 ended, 1 killed: worker-12\n"));
+  EXPECT_THAT(text, HasSubstr("rank 0 (10)        -        3"));
   EXPECT_THAT(text, Not(HasSubstr("API")));
 }
 
-// The first words of the rows below the title that begins so.
+// What is at that column of the rows below a title, up to two spaces.
 std::string RowsBelow(std::string_view text, std::string_view title, size_t column) {
   std::string rows;
   size_t at = text.find('\n', text.find(title)) + 1;
   for (size_t end; (end = text.find('\n', at)) != at && end != std::string_view::npos; at = end + 1) {
     const std::string_view line = text.substr(at, end - at);
-    absl::StrAppend(&rows, rows.empty() ? "" : " ", std::string(line.substr(column, line.find(' ', column) - column)));
+    absl::StrAppend(&rows, rows.empty() ? "" : ", ",
+                    std::string(line.substr(column, line.find("  ", column) - column)));
   }
   return rows;
 }
@@ -120,30 +122,30 @@ TEST_F(TopTest, Sorts) {
     return RowsBelow(Screen(), "process", 0);
   };
   // Those that have ended come last.
-  EXPECT_EQ(processes(TopProcessSort::kRank), "main-10, main-11, worker-12 fork-13");
+  EXPECT_EQ(processes(TopProcessSort::kRank), "rank 0 (10), rank 1 (11), worker-12, fork-13");
   reading_.processes[1].calls = 1000;
-  EXPECT_EQ(processes(TopProcessSort::kCalls), "main-11, main-10, worker-12 fork-13");
+  EXPECT_EQ(processes(TopProcessSort::kCalls), "rank 1 (11), rank 0 (10), worker-12, fork-13");
   reading_.processes[2].info.file_bytes = 5'000'000;
-  EXPECT_EQ(processes(TopProcessSort::kLog), "worker-12 main-10, main-11, fork-13");
-  EXPECT_EQ(processes(TopProcessSort::kOpen), "main-10, main-11, worker-12 fork-13");
+  EXPECT_EQ(processes(TopProcessSort::kLog), "worker-12, rank 0 (10), rank 1 (11), fork-13");
+  EXPECT_EQ(processes(TopProcessSort::kOpen), "rank 0 (10), rank 1 (11), worker-12, fork-13");
   const auto calls = [this](TopCallSort sort) {
     options_.calls_by = sort;
     return RowsBelow(Screen(), "calls/s  self", 31);
   };
-  EXPECT_EQ(calls(TopCallSort::kSelf), "aten::mm torch.add");
-  EXPECT_EQ(calls(TopCallSort::kCalls), "torch.add aten::mm");
-  EXPECT_EQ(calls(TopCallSort::kName), "torch.add aten::mm");
+  EXPECT_EQ(calls(TopCallSort::kSelf), "aten::mm, torch.add");
+  EXPECT_EQ(calls(TopCallSort::kCalls), "torch.add, aten::mm");
+  EXPECT_EQ(calls(TopCallSort::kName), "torch.add, aten::mm");
 }
 
 TEST_F(TopTest, FiltersProcessesOrElseCalls) {
   options_.filter = "rank 1";
   std::string screen = Screen();
-  EXPECT_EQ(RowsBelow(screen, "process", 0), "main-11,");
+  EXPECT_EQ(RowsBelow(screen, "process", 0), "rank 1 (11)");
   EXPECT_THAT(screen, HasSubstr("     10    20.0 ms  100.00%  L1 torch.add\n"));
   EXPECT_THAT(screen, HasSubstr("1.21 k calls/s"));
   options_.filter = "add";
   screen = Screen();
-  EXPECT_EQ(RowsBelow(screen, "process", 0), "main-10, main-11, worker-12 fork-13");
+  EXPECT_EQ(RowsBelow(screen, "process", 0), "rank 0 (10), rank 1 (11), worker-12, fork-13");
   EXPECT_EQ(RowsBelow(screen, "calls/s  self", 31), "torch.add");
   EXPECT_THAT(screen, HasSubstr("40.00%"));
   options_.filter = "nothing";
@@ -183,7 +185,7 @@ TEST_F(TopTest, FitsOnAnyScreen) {
 }
 
 TEST_F(TopTest, NamesCannotMoveTheCursor) {
-  reading_.processes[0].info.path = "/out/log/a\x1b[2Jb.ttlog";
+  reading_.processes[0].info.known.name = "a\x1b[2Jb";
   reading_.processes[0].apis = {Did(MakeConfig(1, "bad\x1b[H\nname"), 1, 1)};
   reading_.processes[0].inside[0].identity = EncodeConfig(MakeConfig(1, "f", {TextValue("\x1b]0;x\x07\n")}));
   options_.title = "out\x1b[1A";
