@@ -83,7 +83,7 @@ class Run:
 def seconds(text):
     match = re.fullmatch(r"(\d+)([smh]?)", text)
     if not match:
-        raise argparse.ArgumentTypeError(f"{text} is no time such as 90s, 10m or 2h")
+        raise argparse.ArgumentTypeError(f"{text}: a time is 90s, 10m or 2h")
     return int(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
 
 

@@ -219,9 +219,9 @@ setup_fidelity() {
   logged pip-fidelity "${pip[@]}" install --no-deps -r "$wanted" || die "setup: could not install the packages of $wanted"
   source=$(sed -n '/^linear-operator==/p' "$wanted")
   mkdir -p "$FIDELITY_SOURCES"
-  logged download-fidelity "${pip[@]}" download --no-deps --no-binary :all: -d "$FIDELITY_SOURCES" "$source" &&
-    tar -C "$FIDELITY_SOURCES" -xzf "$FIDELITY_SOURCES"/linear_operator-*.tar.gz ||
+  logged download-fidelity "${pip[@]}" download --no-deps --no-binary :all: -d "$FIDELITY_SOURCES" "$source" ||
     die "setup: could not get the source of $source"
+  tar -C "$FIDELITY_SOURCES" -xzf "$FIDELITY_SOURCES"/linear_operator-*.tar.gz || die "setup: could not unpack $source"
   cp "$wanted" "$stamp"
 }
 
