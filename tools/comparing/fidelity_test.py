@@ -34,8 +34,8 @@ def test_samples_and_a_random_program():
     left_out = random_programs.left_out_of(tree)
     found = check(Place(), program, left_out=left_out, plain_runs=1)
     assert found.found == []
-    assert found.compared > 500 and found.calls > 5000
-    assert found.not_compared.total() < 30, found.not_compared
+    assert found.compared > 500 and found.calls > 20_000
+    assert found.not_compared.total() < 100, found.not_compared
 
 
 @pytest.mark.torch
