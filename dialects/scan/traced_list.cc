@@ -262,6 +262,10 @@ absl::StatusOr<std::string> FindTracedList(const ScannedPython& python, Recordin
   std::vector<std::string> libraries = options->libraries;
   if (libraries.empty() && options->api_list.empty()) libraries = {options->dialect};
   for (const std::string& library : libraries) {
+    if (library == kScriptLibrary) {
+      parts.push_back({{"list", everything ? "everything" : "default"}, {"library", library}});
+      continue;
+    }
     const DialectInfo* const own = library == options->dialect ? FindDialectInfo(library) : nullptr;
     if (own != nullptr && !everything &&
         (python.dialect_version.empty() || options->libraries.empty() || IsBuiltIn(*own, python.dialect_version))) {

@@ -129,6 +129,10 @@ bool RecordingOptions::traces_python_frames() const {
   return std::find(levels.begin(), levels.end(), kFrameLevel) != levels.end() && frames != "modules";
 }
 
+bool RecordingOptions::traces_script() const {
+  return std::find(libraries.begin(), libraries.end(), kScriptLibrary) != libraries.end();
+}
+
 std::string FormatRecordingOptions(const RecordingOptions& options) {
   Json json = Json::object();
   ForEachMember(options, [&](const char* name, const auto& value) { json[name] = ToJson(value); });

@@ -21,6 +21,9 @@ enum class WhichCalls : uint8_t { kNone, kFirst, kAll };
 // "", "first", "all".
 const char* WhichCallsName(WhichCalls calls);
 
+// In `libraries`: the program itself.
+inline constexpr char kScriptLibrary[] = "__main__";
+
 struct RecordingOptions {
   // What is traced, and what of it is recorded.
   std::string dialect = "torch";     // one of the build's, or module:Class
@@ -70,6 +73,7 @@ struct RecordingOptions {
   bool quiet = false;  // print nothing on standard error
 
   bool traces_python_frames() const;
+  bool traces_script() const;  // level 0 of the program's own functions and classes
   bool traces_c_frames() const { return traces_python_frames() && frames == "all"; }
 };
 

@@ -114,6 +114,8 @@ PyObject* EnterTypeCall(PyObject* callable, PyObject* args, PyObject* kwargs) {
 // Where the callable keeps its own pointer. Null if it has none, or if it is a class with a metaclass written in C,
 // whose calls may be those of a subclass.
 vectorcallfunc* OwnPointer(PyObject* callable) {
+  // Whatever their type says meanwhile (CallFunctionsByType).
+  if (PyFunction_Check(callable)) return &reinterpret_cast<PyFunctionObject*>(callable)->vectorcall;
   const PyTypeObject* const type = Py_TYPE(callable);
   if (PyType_Check(callable) && type != &PyType_Type && !(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) return nullptr;
   if (!(type->tp_flags & Py_TPFLAGS_HAVE_VECTORCALL) || type->tp_vectorcall_offset <= 0) return nullptr;

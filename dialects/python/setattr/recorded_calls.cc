@@ -9,6 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "dialects/python/describe/value_describer.h"
 #include "dialects/python/setattr/native_entries.h"
+#include "dialects/python/setattr/script_hook.h"
 #include "serialize/model/levels.h"
 
 namespace torchtrace::python_dialect {
@@ -39,7 +40,9 @@ std::vector<std::unique_ptr<TracingHook>> MakeOtherLibrariesHooks(std::string_vi
   for (const std::string& api : options.apis) {
     if (!IsOf(package, api)) names.push_back(api);
   }
-  if (!names.empty()) hooks.push_back(MakeLibraryHook(std::move(names), options));
+  const bool script = options.traces_script();
+  if (script || !names.empty()) hooks.push_back(MakeLibraryHook(std::move(names), options));
+  if (script) hooks.push_back(MakeScriptHook(options.disable_torch_api_list));
   return hooks;
 }
 

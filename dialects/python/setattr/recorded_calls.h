@@ -82,7 +82,8 @@ class RecordedCalls : public EntryDialect {
 // framework's own hook, installed later, records and describes all calls of level 0 from then on.
 std::unique_ptr<TracingHook> MakeLibraryHook(std::vector<std::string> names, const RecordingOptions& options);
 
-// The early hooks of a dialect whose level 0 is SetattrHook: for the names outside its package.
+// The early hooks of a dialect whose level 0 is SetattrHook: for the names outside its package, and for the script's
+// own.
 std::vector<std::unique_ptr<TracingHook>> MakeOtherLibrariesHooks(std::string_view package,
                                                                   const RecordingOptions& options);
 

@@ -1,0 +1,364 @@
+// Python.h first, as it demands.
+#define PY_SSIZE_T_CLEAN
+#include "dialects/python/setattr/script_hook.h"
+
+#include <Python.h>
+
+#include <cstdint>
+#include <exception>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "dialects/python/describe/object_names.h"
+#include "dialects/python/setattr/frame_evaluation.h"
+#include "dialects/python/setattr/hidden_types.h"
+#include "dialects/python/setattr/native_entries.h"
+#include "dialects/python/setattr/patch_list.h"
+#include "dialects/python/setattr/patches.h"
+#include "serialize/model/levels.h"
+#include "tracer/cpython/namespaces.h"
+#include "tracer/cpython/objects.h"
+#include "tracer/record/recorder.h"
+#include "tracer/record/recording_options.h"
+
+namespace torchtrace::python_dialect {
+namespace {
+
+// The names of the script's module: as the program, and where multiprocessing runs it again.
+constexpr const char* kScriptModules[] = {kScriptLibrary, "__mp_main__"};
+
+bool IsScriptModule(PyObject* name) {
+  return name != nullptr && (TextIs(name, kScriptModules[0]) || TextIs(name, kScriptModules[1]));
+}
+
+// Methods that operators and statements call: SLOTS of dialects/scan/scan_library.py.
+bool IsOperator(const std::string& name) {
+  static const auto* const names = [] {
+    auto* const made = new absl::flat_hash_set<std::string>;
+    for (const auto binary : absl::StrSplit(
+             "add sub mul matmul truediv floordiv mod divmod pow lshift rshift and xor or", ' ')) {
+      for (const char* const prefix : {"", "r", "i"}) made->insert(absl::StrCat("__", prefix, binary, "__"));
+    }
+    for (const auto other : absl::StrSplit("lt le eq ne gt ge neg pos abs invert bool int float complex index round "
+                                           "trunc floor ceil len contains getitem setitem delitem iter next reversed",
+                                           ' ')) {
+      made->insert(absl::StrCat("__", other, "__"));
+    }
+    return made;
+  }();
+  return names->contains(name);
+}
+
+bool IsSpecial(std::string_view name) { return name.size() > 4 && name.starts_with("__") && name.ends_with("__"); }
+
+bool IsCacheWrapper(PyObject* object) {
+  return std::string_view(Py_TYPE(object)->tp_name) == "functools._lru_cache_wrapper";
+}
+
+bool IsOfScript(PyTypeObject* type) {
+  PyObject* const dict = (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 ? DictOf(type) : nullptr;
+  return dict != nullptr && IsScriptModule(FindInDict(dict, "__module__"));
+}
+
+// Whether it is the script's own, and one of the kinds that a scan lists: a function, a class, a function under
+// functools.cache, an object with a function's name of a class of the script.
+bool IsOfScript(PyObject* object) {
+  if (PyFunction_Check(object)) return IsScriptModule(reinterpret_cast<PyFunctionObject*>(object)->func_module);
+  if (PyType_Check(object)) return IsOfScript(reinterpret_cast<PyTypeObject*>(object));
+  if (IsCacheWrapper(object)) return IsScriptModule(InstanceAttribute(object, "__module__"));
+  return Py_TYPE(object)->tp_call != nullptr && IsOfScript(Py_TYPE(object)) &&
+         IsText(InstanceAttribute(object, "__name__"));
+}
+
+// All is guarded by the GIL.
+class Script {
+ public:
+  void Begin(bool everything) {
+    on_ = true;
+    everything_ = everything;
+  }
+  bool on() const { return on_; }
+
+  // A name of the script's module that is being bound.
+  void Bind(PyObject* key, PyObject* value) {
+    if (!on_ || value == nullptr || !IsText(key)) return;
+    if (Py_TYPE(value) == &PyMethod_Type) value = PyMethod_GET_FUNCTION(value);
+    if (!IsOfScript(value)) return;
+    try {
+      const std::string name = TextOf(key);
+      if (!everything_ && name.starts_with('_')) return;
+      Add(value, absl::StrCat(kScriptLibrary, ".", name));
+    } catch (const std::exception& error) {
+      Recorder::Get()->Stop(error.what());
+    }
+  }
+
+  void BindAll(PyObject* dict) {
+    // Entering may start the garbage collector, which may run the program's code: it may change the dictionary.
+    std::vector<std::pair<PyObject*, PyObject*>> bound;
+    PyObject *key, *value;
+    for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &key, &value) != 0;) {
+      if (!Has(value)) bound.emplace_back(Py_NewRef(key), Py_NewRef(value));
+    }
+    for (const auto& [each, its_value] : bound) {
+      Bind(each, its_value);
+      Py_DECREF(each);
+      Py_DECREF(its_value);
+    }
+  }
+
+  bool Has(PyObject* object) const { return functions_.contains(object) || held_.contains(object); }
+
+  // A function is being freed.
+  void Forget(PyObject* function) { functions_.erase(function); }
+
+  void End() {
+    on_ = false;
+    for (auto& [function, patches] : functions_) patches.UndoAll();
+    functions_.clear();
+    patches_.UndoAll();
+    // Calls may be running: they stay alive, as the APIs of libraries do.
+    held_.clear();
+  }
+
+ private:
+  static const TracedApi* Api(const std::string& name) { return MakeTracedApi(kSetattrLevel, name, Py_None); }
+
+  void Add(PyObject* object, const std::string& name) {
+    if (PyFunction_Check(object)) {
+      AddFunction(object, name);
+    } else if (PyType_Check(object)) {
+      AddClass(reinterpret_cast<PyTypeObject*>(object), name);
+    } else if (Hold(object)) {
+      PatchCallable(kSetattrLevel, object, Api(name), &patches_);
+    }
+  }
+
+  // False: it is held.
+  bool Hold(PyObject* object) {
+    if (!held_.insert(object).second) return false;
+    Py_INCREF(object);
+    return true;
+  }
+
+  // Functions are not kept alive: a loop may define one in each pass, with all that its closure holds.
+  void AddFunction(PyObject* function, const std::string& name) {
+    const auto [place, is_new] = functions_.try_emplace(function);
+    if (is_new) PatchCallable(kSetattrLevel, function, Api(name), &place->second);
+  }
+
+  void AddClass(PyTypeObject* type, const std::string& name) {
+    if (!Hold(reinterpret_cast<PyObject*>(type))) return;
+    PatchCallable(kSetattrLevel, reinterpret_cast<PyObject*>(type), Api(name), &patches_);
+    std::vector<std::pair<std::string, PyObject*>> members;
+    PyObject *key, *value;
+    for (Py_ssize_t at = 0; PyDict_Next(DictOf(type), &at, &key, &value) != 0;) {
+      if (IsText(key)) members.emplace_back(TextOf(key), value);
+    }
+    for (const auto& [member, object] : members) {
+      if (member == "__init__" && PyFunction_Check(object)) {
+        PatchConstructor(kSetattrLevel, type, Api(name), &functions_[object]);
+      } else {
+        AddMember(type, object, name, member);
+      }
+    }
+  }
+
+  void AddMember(PyTypeObject* type, PyObject* object, const std::string& of, const std::string& member) {
+    if (IsSpecial(member) ? !IsOperator(member) : !everything_ && member.starts_with('_')) return;
+    const std::string name = absl::StrCat(of, ".", member);
+    if (Py_TYPE(object) == &PyProperty_Type) {
+      if (everything_) AddProperty(type, object, name);
+      return;
+    }
+    if (Py_TYPE(object) == &PyStaticMethod_Type || Py_TYPE(object) == &PyClassMethod_Type) {
+      object = StructMember(object, "__func__");
+    }
+    if (object == nullptr || !IsOfScript(object)) return;
+    if (PyFunction_Check(object) || IsCacheWrapper(object)) return Add(object, name);
+    // A class that is only named here is not a part of this one.
+    if (!PyType_Check(object)) return;
+    const auto qualified = [](PyObject* of_type) {
+      return TextOf(reinterpret_cast<PyHeapTypeObject*>(of_type)->ht_qualname);
+    };
+    if (qualified(object) == absl::StrCat(qualified(reinterpret_cast<PyObject*>(type)), ".", member)) Add(object, name);
+  }
+
+  void AddProperty(PyTypeObject* type, PyObject* property, const std::string& name) {
+    PyObject* const get = StructMember(property, "fget");
+    if (get != nullptr && PyFunction_Check(get) && !Has(get)) {
+      PatchGetter(kSetattrLevel, type, get, Api(name + ".__get__"), &functions_[get]);
+    }
+    PyObject* const set = StructMember(property, "fset");
+    if (set != nullptr && PyFunction_Check(set)) AddFunction(set, name + ".__set__");
+  }
+
+  bool on_ = false;
+  bool everything_ = false;
+  absl::flat_hash_map<PyObject*, PatchList> functions_;
+  absl::flat_hash_set<PyObject*> held_;
+  PatchList patches_;  // of objects that are held
+};
+
+Script& TheScript() {
+  static auto* const script = new Script;
+  return *script;
+}
+
+PyObject* DictOfModule(PyObject* module) {
+  return module != nullptr && PyModule_Check(module) ? PyModule_GetDict(module) : nullptr;
+}
+
+// ---- Before 3.12: whatever calls the script's objects looks first ----
+
+struct Looked {
+  PyObject* dict;
+  uint64_t version;
+};
+Looked g_looked[std::size(kScriptModules)];
+
+void Look() {
+  for (size_t i = 0; i < std::size(kScriptModules); ++i) {
+    PyObject* const dict = DictOfModule(PyDict_GetItemString(PyImport_GetModuleDict(), kScriptModules[i]));
+    if (dict == nullptr || (dict == g_looked[i].dict && DictVersion(dict) == g_looked[i].version)) continue;
+    g_looked[i] = {dict, DictVersion(dict)};
+    TheScript().BindAll(dict);
+  }
+}
+
+// True: `callable` has got an entry.
+bool HasNowAnEntry(PyObject* callable) {
+  if (!TheScript().on() || TheScript().Has(callable) || !IsOfScript(callable)) return false;
+  Look();
+  return TheScript().Has(callable);
+}
+
+ternaryfunc g_call_function = nullptr;
+PyObject* CallFunction(PyObject* function, PyObject* args, PyObject* kwargs) {
+  HasNowAnEntry(function);
+  const UncountedCall uncounted;
+  return g_call_function(function, args, kwargs);
+}
+
+absl::flat_hash_map<PyTypeObject*, ternaryfunc>& OriginalCalls() {
+  static auto* const calls = new absl::flat_hash_map<PyTypeObject*, ternaryfunc>;
+  return *calls;
+}
+
+// In the `tp_call` of types whose instances the script may define. Types derived from them inherit it.
+PyObject* CallInstance(PyObject* callable, PyObject* args, PyObject* kwargs) {
+  if (HasNowAnEntry(callable)) return PyObject_Call(callable, args, kwargs);
+  for (PyTypeObject* type = Py_TYPE(callable); type != nullptr; type = type->tp_base) {
+    const auto original = OriginalCalls().find(type);
+    if (original != OriginalCalls().end()) return original->second(callable, args, kwargs);
+  }
+  PyErr_Format(PyExc_TypeError, "'%.200s' object is not callable", Py_TYPE(callable)->tp_name);
+  return nullptr;
+}
+
+void LookAtInstancesOf(PyTypeObject* type) {
+  if (type->tp_call == nullptr || type->tp_call == CallInstance || OriginalCalls().contains(type)) return;
+  OriginalCalls().emplace(type, std::exchange(type->tp_call, CallInstance));
+}
+
+void LookAtNewType(PyTypeObject* type) {
+  if (!TheScript().on() || !IsOfScript(type)) return;
+  LookAtInstancesOf(Py_TYPE(type));
+  LookAtInstancesOf(type);
+}
+
+void BeginLooking() {
+  if (g_call_function == nullptr) {
+    g_call_function = std::exchange(PyFunction_Type.tp_call, CallFunction);
+    LookAtInstancesOf(&PyType_Type);
+    PyObject* const functools = PyImport_ImportModule("_functools");
+    PyObject* const wrapper = functools == nullptr ? nullptr : PyObject_GetAttrString(functools, "_lru_cache_wrapper");
+    if (wrapper != nullptr && PyType_Check(wrapper)) LookAtInstancesOf(reinterpret_cast<PyTypeObject*>(wrapper));
+    PyErr_Clear();
+    Py_XDECREF(wrapper);
+    Py_XDECREF(functools);
+    WatchNewTypes(LookAtNewType);
+  }
+  CallFunctionsByType(true);
+  if (kCallsSkipVectorcall) UseFrameEvaluation();
+  for (Looked& looked : g_looked) looked = {};
+  Look();
+}
+
+void EndLooking() {
+  CallFunctionsByType(false);
+  if (kCallsSkipVectorcall) ReleaseFrameEvaluation();
+}
+
+// ---- Since 3.12: the dictionaries are watched ----
+
+int g_dict_watcher = -1;
+
+void WatchModule(PyObject* module) {
+  PyObject* const dict = DictOfModule(module);
+  if (dict == nullptr) return;
+  WatchDict(g_dict_watcher, dict);
+  TheScript().BindAll(dict);
+}
+
+void BindsInDict(PyObject* dict, PyObject* key, PyObject* value) {
+  if (!TheScript().on()) return;
+  if (dict != PyImport_GetModuleDict()) return TheScript().Bind(key, value);
+  if (IsScriptModule(key)) WatchModule(value);
+}
+
+absl::Status BeginWatching() {
+  if (g_dict_watcher < 0) g_dict_watcher = TakeDictWatcher<BindsInDict>();
+  if (g_dict_watcher < 0) {
+    PyErr_Clear();
+    return absl::InternalError("other code watches dictionaries, and Python has no place for one more watcher");
+  }
+  PyObject* const modules = PyImport_GetModuleDict();
+  WatchDict(g_dict_watcher, modules);
+  for (const char* const name : kScriptModules) WatchModule(PyDict_GetItemString(modules, name));
+  return absl::OkStatus();
+}
+
+// ----
+
+destructor g_free_function = nullptr;
+void FreeFunction(PyObject* function) {
+  TheScript().Forget(function);
+  g_free_function(function);
+}
+
+class ScriptHook final : public TracingHook {
+ public:
+  explicit ScriptHook(bool everything) : everything_(everything) {}
+
+  int level() const override { return kSetattrLevel; }
+  std::string name() const override { return "script"; }
+  absl::Status Install() override {
+    if (g_free_function == nullptr) g_free_function = std::exchange(PyFunction_Type.tp_dealloc, FreeFunction);
+    TheScript().Begin(everything_);
+    if (kDictsAreWatched) return BeginWatching();
+    BeginLooking();
+    return absl::OkStatus();
+  }
+  void Uninstall() override {
+    if (!TheScript().on()) return;
+    if (!kDictsAreWatched) EndLooking();
+    TheScript().End();
+  }
+
+ private:
+  const bool everything_;
+};
+
+}  // namespace
+
+std::unique_ptr<TracingHook> MakeScriptHook(bool everything) { return std::make_unique<ScriptHook>(everything); }
+
+}  // namespace torchtrace::python_dialect

@@ -1,0 +1,244 @@
+"""`--library __main__`: every call of the script's own functions and classes, once, in order."""
+
+import pytest
+
+from tools.testing import whole_tool as tool
+
+# What is defined is called at once, and then again.
+SCRIPT = '''
+import abc, collections, dataclasses, enum, functools, json, typing
+def f(a, b=2, *, c=3): return a
+f(1, b=5)
+def _private(x): return f(x)
+_private(3)
+class A:
+    def __init__(self, n): self.n = n
+    def m(self): return f(self.n)
+    def _hidden(self): return self.m()
+    @staticmethod
+    def s(x): return x
+    @classmethod
+    def c(cls, x): return x
+    @property
+    def p(self): return f("p")
+    def __add__(self, other): return 5
+    def __enter__(self): return self
+    def __exit__(self, *error): pass
+    class Inner:
+        def q(self): pass
+    Named = dict
+with A(1) as a: a._hidden()
+A.s(2), a.c(3), a + 2, a.p
+A.Inner().q()
+class B(A):
+    def extra(self): return self.m()
+B(4).extra()
+@functools.cache
+def cached(x): return f(x)
+cached(1), cached(1)
+@functools.cache
+def another(x): return x
+another(2)
+@dataclasses.dataclass
+class Data:
+    x: int
+    y: int = 3
+Data(1) == Data(1, y=2)
+@dataclasses.dataclass(slots=True)
+class Slots:
+    x: int
+Slots(1)
+Pair = collections.namedtuple("Pair", "x y")
+Pair(1, y=2)
+class Typed(typing.NamedTuple):
+    x: int
+Typed(1)
+class Abstract(abc.ABC):
+    def go(self): return 1
+Abstract().go()
+class Color(enum.Enum):
+    RED = 1
+Color(1)
+def decorate(function):
+    @functools.wraps(function)
+    def wrapper(*args, **kwargs): return function(*args, **kwargs)
+    return wrapper
+@decorate
+def decorated(x, y=1): return x
+decorated(1, y=2)
+class Once:
+    def __init__(self, function): functools.update_wrapper(self, function)
+    def __call__(self, x): return self.__wrapped__(x)
+@Once
+def once(x): return x
+once(7)
+class Single(type):
+    def __call__(cls, *args): return super().__call__(*args)
+class Only(metaclass=Single): pass
+Only()
+def steps(n): yield from range(n)
+list(steps(2))
+def fails(): raise ValueError("x")
+try: fails()
+except ValueError: pass
+short = lambda x: x
+list(map(short, [1, 2]))
+alias = f
+alias("alias")
+for i in range(3):
+    def loop(x, i=i): return x
+    loop(i)
+def defines():
+    global late
+    def late(): return early()
+    def local(): pass
+    local()
+    late()
+def early(): pass
+defines()
+exec("def made(): pass")
+made()
+json.dumps(1)
+'''
+
+CALLS = """
+f(1, b=5)
+f(3)
+A(1)
+A.m(object("A"))
+f(1)
+A.s(2)
+A.c(type("A"), 3)
+A.__add__(object("A"), 2)
+f("p")
+A.Inner()
+A.Inner.q(object("A.Inner"))
+B(4)
+B.extra(object("B"))
+A.m(object("B"))
+f(4)
+cached(1)
+f(1)
+cached(1)
+another(2)
+Data(1)
+Data(1, y=2)
+Data.__eq__(object("Data"), object("Data"))
+Slots(1)
+Pair(1, y=2)
+Typed(1)
+Abstract()
+Abstract.go(object("Abstract"))
+Color(1)
+decorate(function("decorated"))
+decorated(1, y=2)
+Once(function("once"))
+once(7)
+Single("Only", tuple(), dict{"__module__": "__main__", "__qualname__": "Only"})
+Only()
+steps(2)
+fails()
+short(1)
+short(2)
+f("alias")
+loop(0)
+loop(1)
+loop(2)
+defines()
+late()
+early()
+made()
+"""
+
+
+def trace(folder, *args, options=()):
+    """What was recorded, after a run like an untraced one."""
+    options = ("-l", "0", "--library", "__main__", *options)
+    untraced, traced = tool.run_both(args, folder, options=options)
+    assert (traced.lines(), traced.status) == (untraced.lines(), 0)
+    return (folder / "trace/api_trace.txt").read_text().splitlines()
+
+
+def own(lines):
+    """Lines without the module's name."""
+    return [line.replace("__main__.", "", 1).replace('("__main__.', '("') for line in lines]
+
+
+@pytest.fixture(scope="module")
+def script(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("script")
+    (folder / "script.py").write_text(SCRIPT)
+    return folder
+
+
+def test_all_calls_once_from_the_definition_on(script):
+    assert own(trace(script, "script.py")) == CALLS.split("\n")[1:-1]
+
+
+def test_private_names_and_properties_on_demand(script):
+    lines = own(trace(script, "script.py", options=["--disable-torch-api-list", "--include-getters"]))
+    more = ["_private(3)", 'A._hidden(object("A"))', 'A.p.__get__(object("A"))']
+    assert [line for line in lines if line in more] == more
+    assert set(CALLS.split("\n")[1:-1]) <= set(lines)
+
+
+@pytest.mark.parametrize("args", [["-m", "own"], ["own"], ["-c", "def f(x): pass\nf(1)"]])
+def test_any_program(tmp_path, args):
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own/__main__.py").write_text("def f(x): pass\nf(1)\n")
+    assert trace(tmp_path, *args) == ["__main__.f(1)"]
+
+
+SPAWNS = """
+import concurrent.futures, multiprocessing, sys
+def setup(x): pass
+setup(__name__)
+class Net:
+    def go(self, x): return helper(x)
+def helper(x): return x
+def work(x): return Net().go(x)
+if __name__ == "__main__":
+    context = multiprocessing.get_context(sys.argv[1])
+    with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
+        print(list(pool.map(work, [5, 6])))
+"""
+
+
+@pytest.mark.parametrize("start", ["fork", "spawn", "forkserver"])
+def test_spawned_processes(tmp_path, start):
+    (tmp_path / "script.py").write_text(SPAWNS)
+    lines = trace(tmp_path, "script.py", start)
+    in_child = ['__main__.setup("__mp_main__")'] if start != "fork" else []
+    name = "__main__" if start == "fork" else "__mp_main__"
+    for x in (5, 6):
+        in_child += [f"__main__.work({x})", "__main__.Net()"]
+        in_child += [f'__main__.Net.go(object("{name}.Net"), {x})', f"__main__.helper({x})"]
+    assert lines == ['__main__.setup("__main__")', *in_child]
+
+
+LIMITS = """
+import gc, sys, weakref
+count = 0
+def recurse(n):
+    global count
+    count += 1
+    recurse(n + 1)
+try: recurse(0)
+except RecursionError: print(count)
+class Held: pass
+for i in range(3):
+    held = Held()
+    def closes(over=held): pass
+    closes()
+reference = weakref.ref(held)
+del held, closes
+print(reference())
+flags = type(recurse).__call__, recurse.__call__
+print(flags, [f.__name__ for f in gc.get_objects() if f is recurse])
+"""
+
+
+def test_the_program_stays_the_same(tmp_path):
+    """Recursion goes as deep, and a function that is gone doesn't keep anything alive."""
+    (tmp_path / "script.py").write_text(LIMITS)
+    assert len(trace(tmp_path, "script.py")) > 900
