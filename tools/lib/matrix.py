@@ -46,6 +46,7 @@ MOST_TOLD = 3  # names for a pair and program
 WIDTH = 120  # line width of the document
 TESTS = {
     "level 0": [
+        "dialects/python/setattr/script_hook_test.py",
         "dialects/torch/setattr/setattr_test.py",
         "python/hot_loop_test.py",
         "python/level_0_test.py",

@@ -73,17 +73,17 @@ def torchtrace(*args, cwd, env=None, **kwargs):
     return execute([TORCHTRACE, *args], cwd, env, **kwargs)
 
 
-def run_both(args, tmp_path, python_args=(), cwd=None, options=(), **kwargs):
+def run_both(args, tmp_path, python_args=(), cwd=None, options=(), python=PYTHON, **kwargs):
     """`python ARGS` and `torchtrace run -q ARGS`, one after the other."""
     cwd = cwd or tmp_path
-    untraced = execute([PYTHON, *python_args, *args], cwd, **kwargs)
+    untraced = execute([python, *python_args, *args], cwd, **kwargs)
     output = tmp_path / "trace"
     traced = torchtrace(
         "run",
         "-qfo",
         output,
         "--python",
-        PYTHON,
+        python,
         *options,
         *(f"--python-arg={arg}" for arg in python_args),
         *args,

@@ -42,8 +42,8 @@ bool IsScriptModule(PyObject* name) {
 bool IsOperator(const std::string& name) {
   static const auto* const names = [] {
     auto* const made = new absl::flat_hash_set<std::string>;
-    for (const auto binary : absl::StrSplit(
-             "add sub mul matmul truediv floordiv mod divmod pow lshift rshift and xor or", ' ')) {
+    for (const auto binary :
+         absl::StrSplit("add sub mul matmul truediv floordiv mod divmod pow lshift rshift and xor or", ' ')) {
       for (const char* const prefix : {"", "r", "i"}) made->insert(absl::StrCat("__", prefix, binary, "__"));
     }
     for (const auto other : absl::StrSplit("lt le eq ne gt ge neg pos abs invert bool int float complex index round "
