@@ -10,12 +10,14 @@ def torch_facts(found):
 
 class TorchFacts:
     # Functions in C that level 1 sees although no operator has their name.
-    _SEEN = ("tensor", "as_tensor", "asarray")
+    _SEEN = ("tensor", "as_tensor", "asarray", "new", "new_tensor")
     # What it sees although no mode receives it, in addition to the types of tensors.
     _UNTOLD = frozenset(
         "torch.Tensor torch.Tensor.as_subclass torch.from_dlpack torch.from_numpy torch.frombuffer "
-        "torch.nested.nested_tensor torch.nn.Buffer torch.nn.Parameter "
-        "torch.nn.UninitializedBuffer torch.nn.UninitializedParameter".split()
+        "torch.nested.as_nested_tensor torch.nested.masked_select torch.nested.narrow "
+        "torch.nested.nested_tensor torch.nested.nested_tensor_from_jagged torch.nn.Buffer "
+        "torch.nn.Parameter torch.nn.UninitializedBuffer torch.nn.UninitializedParameter "
+        "torch.to_dlpack".split()
     )
     # Where the C functions are that are made from operators.
     _OWNERS = ("torch", "torch._C", "torch._C._nn", "torch._C._fft", "torch._C._linalg")
@@ -89,13 +91,20 @@ class TorchFacts:
         try:
             if type(thing) is types.GetSetDescriptorType:
                 return thing.__get__ in self.overridable
-            if thing in self.overridable:
+            if thing in self.overridable or self._asks(thing):
                 return True
         except BaseException:
             return False
         if not self._is_torch_builtin(thing):
             return False
         return self._own_operator(thing) is not None or thing.__name__ in self._SEEN
+
+    @staticmethod
+    def _asks(thing):
+        """Whether it asks for overrides itself, though torch.overrides lists it as one that
+        doesn't."""
+        code = getattr(thing, "__code__", None)
+        return code is not None and "handle_torch_function" in code.co_names
 
     def _told_of(self, slot):
         """Whether a mode receives the slot itself: of x + 1 it receives Tensor.add."""

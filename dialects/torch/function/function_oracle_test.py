@@ -1,8 +1,9 @@
 """Level 1 records exactly what a function mode at the bottom of every thread's stack receives: the
 same programs run by plain python under such a mode (testdata/programs/witness.py told).
 
-It also records three things that the mode doesn't receive: calls that fail before they reach it;
-functions that make tensors without calling a mode; and what a backward pass calls back.
+It also records four things that the mode doesn't receive: calls that fail before they reach it;
+calls while torch functions are disabled; functions that make tensors without calling a mode; and
+what a backward pass calls back.
 """
 
 import functools
@@ -45,6 +46,8 @@ KNOWN = re.compile(
     r"|sym_sum .*|chain_matmul .*|meshgrid .*"
     # Inside functions that make tensors without calling a mode.
     r"|dlpack|Buffer|nested jagged"
+    # Torch functions are disabled.
+    r"|samples of .*|DisableTorchFunction( .*)?|without torch function under .*"
 )
 
 
@@ -98,13 +101,18 @@ def test_same_calls_with_getters(program):
     check(recorded(traced(program, getters=True)), theirs)
 
 
+@pytest.mark.parametrize("label", ["", " and a subclass", " in a mode", " around a mode"])
+def test_calls_while_torch_functions_are_disabled(label):
+    """As where only subclasses' are; with a mode on, too, as that receives none."""
+    ours = recorded(traced("calling"))
+    without = "" if "mode" in label else label
+    section = ours[f"DisableTorchFunctionSubclass{without}"]
+    assert ours[f"DisableTorchFunction{label}"] == section and len(section) > 20
+
+
 def test_getters_are_counted():
-    _, theirs = told("calling")
-    getters = sum(call.api.endswith(".__get__") for calls in theirs.values() for call in calls)
-    ours = traced("calling", getters=True)
-    getters += sum(call.api.endswith(".__get__") for call in ours.level(1))
-    getters -= sum(call.api.endswith(".__get__") for call in comparison.told_of(ours.calls))
-    assert traced("calling").run["excluded_getters"] == getters > 0
+    getters = [api for api in traced("calling", getters=True).apis(1) if api.endswith(".__get__")]
+    assert traced("calling").run["excluded_getters"] == len(getters) > 0
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

@@ -223,6 +223,15 @@ def test_calls_of_a_subclass():
         assert api in apis
 
 
+def test_calls_while_torch_functions_are_disabled():
+    for section in ("subclass without", "all disabled"):
+        apis = own_modes().section_apis(section, 1)
+        assert [api for api in apis if not api.endswith("__repr__")] == [
+            "torch.Tensor.add",
+            "torch.relu",
+        ]
+
+
 def test_calls_with_objects_that_are_no_tensors():
     apis = own_modes().section_apis("opaque", 1)
     assert [api for api in apis if api != "torch.Tensor.__repr__"] == [

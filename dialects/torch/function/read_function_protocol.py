@@ -59,12 +59,17 @@ UNTOLD = (
     "torch.from_dlpack",
     "torch.from_numpy",
     "torch.frombuffer",
+    "torch.nested.as_nested_tensor",
+    "torch.nested.masked_select",
+    "torch.nested.narrow",
     "torch.nested.nested_tensor",
+    "torch.nested.nested_tensor_from_jagged",
     "torch.nn.Buffer",
     "torch.nn.Parameter",
     "torch.nn.UninitializedBuffer",
     "torch.nn.UninitializedParameter",
     "torch.range",
+    "torch.to_dlpack",
 )
 
 # Calls of operator objects.

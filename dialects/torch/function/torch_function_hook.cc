@@ -85,13 +85,14 @@ bool Arm() {
   return true;
 }
 
+// False: a mode of the program receives the call first. If that calls the function again, then it is recorded.
 // A template, so that members that this torch lacks are not compiled: before 2.13 no call is skipped.
 template <typename Stack>
-bool ModeWouldBeTold() {
+bool NoModeIsFirst() {
   if constexpr (requires { Stack::peek_skip_next(); }) {
     if (Stack::peek_skip_next()) return false;
   }
-  return Stack::stack_len() == 0 && Stack::get_disabled_state() != at::impl::ALL_DISABLED;
+  return Stack::stack_len() == 0 || Stack::get_disabled_state() == at::impl::ALL_DISABLED;
 }
 
 // False: out of memory, which must not be thrown through Python's C code.
@@ -169,7 +170,7 @@ class FunctionCalls final : public python_dialect::RecordedCalls<DescribePython,
     if (t_function.open || t_thread.suspended != 0) return CallsBack(api);
     if (!Arm() && TracesGraph()) return false;
     if (api.kind != Kind::kCall) return BeginOther(api, arguments);
-    if (!ModeWouldBeTold<Modes>()) return false;
+    if (!NoModeIsFirst<Modes>()) return false;
     if (api.getter && !include_getters) {
       t_thread.CountGetter();
       // What the getter calls is still inside it.
@@ -239,7 +240,7 @@ class FunctionCalls final : public python_dialect::RecordedCalls<DescribePython,
   }
 
   static bool BeginOther(const TracedApi& api, const CallArguments& arguments) {
-    if (api.kind == Kind::kAsks && ModeWouldBeTold<Modes>()) ProgramFunctions::Asked(api, arguments);
+    if (api.kind == Kind::kAsks && NoModeIsFirst<Modes>()) ProgramFunctions::Asked(api, arguments);
     if (api.kind != Kind::kUntold) return false;
     t_function.open = true;
     t_function.recorded = Record(api.head, arguments);

@@ -39,13 +39,12 @@ std::vector<HandedOn> FunctionProtocol(const TorchVersion& torch);
 //
 // No mode is installed, so the program's stack of modes stays as it is. Instead, the functions that would call a mode
 // have native entries (dialects/python/setattr/native_entries.h). An entry records its call when a mode would receive
-// it: the program has no mode on (that one would receive the call first, and then call the function again); torch
-// functions aren't disabled; nothing compiles; and the thread is in no other call that a mode received, since modes are
-// off inside one.
+// it: the program has no mode on (that one would receive the call first, and then call the function again); nothing
+// compiles; and the thread is in no other call that a mode received, since modes are off inside one.
 //
-// It also records functions that make tensors without calling a mode, whatever modes are on; and what a backward pass
-// calls of Python (hooks, the program's autograd.Functions, recomputed checkpoints), as if it were inside no other
-// call.
+// It also records calls while torch functions are disabled, which no mode receives; functions that make tensors without
+// calling a mode, whatever modes are on; and what a backward pass calls of Python (hooks, the program's
+// autograd.Functions, recomputed checkpoints), as if it were inside no other call.
 class TorchFunctionHook : public TracingHook {
  public:
   TorchFunctionHook(const TorchVersion& torch, bool include_getters)

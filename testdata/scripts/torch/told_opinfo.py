@@ -43,8 +43,9 @@ def copied(value):
     return value.detach().clone() if isinstance(value, torch.Tensor) else value
 
 
-def samples(make, number):
+def samples(label, make, number):
     """The first samples, made with torch functions off: their making is not what is tested."""
+    mark(f"samples of {label}")
     with torch._C.DisableTorchFunction():
         made = iter(make())
         taken = list(itertools.islice(made, number))
@@ -61,7 +62,7 @@ for op in op_db:
     label = f"{op.name}.{op.variant_test_name}"
     torch.manual_seed(0)
     try:
-        taken = samples(lambda: op.sample_inputs("cpu", dtype), SAMPLES)
+        taken = samples(label, lambda: op.sample_inputs("cpu", dtype), SAMPLES)
     except Exception:
         taken = []
     for number, sample in enumerate(taken):
@@ -71,7 +72,7 @@ for op in op_db:
                 first = copied(sample.input)
                 attempt(f"{label} {name} {number}", variant, first, *sample.args, **sample.kwargs)
     try:
-        wrong = samples(lambda: op.error_inputs("cpu"), FAILING)
+        wrong = samples(f"{label} failing", lambda: op.error_inputs("cpu"), FAILING)
     except Exception:
         wrong = []
     for number, error in enumerate(wrong):
