@@ -156,8 +156,8 @@ std::unique_ptr<App> MakeRunApp(RunOptions* options) {
        "What level 0 traces: a list of names, such as `torchtrace apis scan` writes, or all: everything that a scan "
        "finds in torch, or in each --library (default: the public API of the dialect's framework)"},
       {kLevel0, "--library", &recording.libraries, "NAME",
-       "Level 0 traces the public API of this Python library: numpy, torch, mypackage.ops; may be repeated (default: "
-       "the dialect's framework, where no --api-list is given)"},
+       "Level 0 traces the public API of this Python library: numpy, torch, mypackage.ops, or __main__, the program "
+       "itself; may be repeated (default: the dialect's framework, where no --api-list is given)"},
       {kLevel0, "--disable-torch-api-list", &recording.disable_torch_api_list, "", "The same as --api-list all"},
       {kLevel0, "--outermost", &recording.outermost, "",
        "At level 0, leave out calls that other calls of level 0 caused"},

@@ -324,31 +324,6 @@ def test_graphs_are_printed(tmp_path):
             assert run.apis(0).count("torch.fx.Node.format_node") == 12
 
 
-CUSTOM_OPERATORS = """
-import torch
-@torch.library.custom_op("mine::twice", mutates_args=())
-def twice(x: torch.Tensor) -> torch.Tensor:
-    return x.roll(1)
-library = torch.library.Library("mine", "FRAGMENT")
-library.define("thrice(Tensor x) -> Tensor")
-library.impl("thrice", lambda x: x.roll(2), "CPU")
-x = torch.ones(2)
-twice(x)
-torch.ops.mine.twice(x)
-torch.ops.mine.thrice(x)
-"""
-
-
-def test_custom_operators_of_the_program():
-    """Level 0 has no name for them when it starts; levels 1 and 2 see them."""
-    run = trace(CUSTOM_OPERATORS, levels="0,1,2").check()
-    assert run.apis(2).count("mine::twice") == 2 and run.apis(2).count("mine::thrice") == 1
-    level1 = Counter(api for api in run.apis(1) if api.startswith("torch.ops.mine."))
-    assert level1.total() == 3
-    assert not any("mine" in api for api in run.apis(0))
-    assert run.apis(0).count("torch.Tensor.roll") == 3
-
-
 FEW_CALLS = """
 import torch, atexit
 x = torch.ones(2)
