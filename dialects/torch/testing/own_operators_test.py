@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from dialects.torch.testing.trace_testing import trace, tool
+from dialects.torch.testing.trace_testing import tool, trace
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
