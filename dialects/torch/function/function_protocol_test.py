@@ -36,8 +36,9 @@ def test_rows_of_the_local_torch():
 
 
 # Of the default list's functions in C those whose calls level 1 doesn't see: they take and make no
-# tensor, or are operators' objects, whose type is in the table.
+# tensor, or are operators' objects, whose type is in the table, or call the program's code.
 OTHERS = {
+    "torch.autograd.Function.apply",
     "torch.autograd.kineto_available",
     "torch.nn.attention.flex_attention.flex_attention_hop",
     "torch.quantized_gru",
