@@ -17,7 +17,7 @@ namespace torchtrace {
 
 const std::vector<const Command*>& Commands() {
   static const std::vector<const Command*> commands = {
-      &kRunCommand,    &kStatsCommand, &kInfoCommand,        &kDumpCommand,    &kTreeCommand,   &kRenderCommand,
+      &kRunCommand,    &kAttachCommand, &kStatsCommand, &kInfoCommand,        &kDumpCommand,    &kTreeCommand,   &kRenderCommand,
       &kDedupCommand,  &kDiffCommand,  &kExportCommand,      &kApisCommand,    &kReplayCommand, &kMergeCommand,
       &kFilterCommand, &kHelpCommand,  &kCompletionsCommand, &kVersionCommand,
   };

@@ -7,7 +7,6 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
 #include "cmd/cli/options.h"
 #include "cmd/cli/output.h"
 #include "cmd/cli/terminal.h"
@@ -27,14 +26,6 @@ constexpr char kTreeFooter[] =
     "  torchtrace tree out --by module --min-time 1ms\n"
     "  torchtrace tree out --where 'tag(step) = 3'\n"
     "  torchtrace tree out --level 3,4 --backward-at-forward";
-
-absl::StatusOr<int64_t> ParseNanoseconds(const std::string& text) {
-  absl::Duration duration;
-  if (absl::ParseDuration(text, &duration) && duration >= absl::ZeroDuration() && duration < absl::Hours(1'000'000)) {
-    return absl::ToInt64Nanoseconds(duration);
-  }
-  return absl::InvalidArgumentError(absl::StrCat("'", text, "' is not a time such as 50us, 1.5ms or 2s"));
-}
 
 const Choices<bool>& FirstCalledFirst() {
   static const Choices<bool> orders("cannot sort by", {{"time", false}, {"first", true}});

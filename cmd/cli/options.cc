@@ -18,6 +18,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/time.h"
 #include "cmd/cli/output.h"
 #include "serialize/base/command_name.h"
 #include "serialize/base/matching.h"
@@ -393,6 +394,14 @@ Check IsSize(uint64_t least) {
   };
   check.replaces = true;
   return check;
+}
+
+absl::StatusOr<int64_t> ParseNanoseconds(const std::string& text) {
+  absl::Duration duration;
+  if (absl::ParseDuration(text, &duration) && duration >= absl::ZeroDuration() && duration < absl::Hours(1'000'000)) {
+    return absl::ToInt64Nanoseconds(duration);
+  }
+  return absl::InvalidArgumentError(absl::StrCat("'", text, "' is not a time such as 50us, 1.5ms or 2s"));
 }
 
 Check IsSeconds(double least, int64_t most) {

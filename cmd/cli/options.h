@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_split.h"
 #include "serialize/base/choices.h"
 
@@ -37,6 +38,7 @@ struct Command {
 };
 
 extern const Command kRunCommand;
+extern const Command kAttachCommand;
 extern const Command kStatsCommand;
 extern const Command kInfoCommand;
 extern const Command kDumpCommand;
@@ -225,6 +227,9 @@ Check IsCount(uint64_t least = 0, uint64_t most = UINT64_MAX);
 // The check of a number of bytes, such as 64KB or 1MB (ParseSize), which it replaces by the plain number. `least` must
 // be whole MiB.
 Check IsSize(uint64_t least = 0);
+
+// `50us`, `1.5ms`, `2s` in nanoseconds.
+absl::StatusOr<int64_t> ParseNanoseconds(const std::string& text);
 
 // The check of a number of seconds.
 Check IsSeconds(double least, int64_t most);

@@ -83,7 +83,7 @@ std::vector<std::string> Names(const std::string& folder) {
 
 }  // namespace
 
-absl::StatusOr<std::string> ExpandOutputName(const std::string& name) {
+absl::StatusOr<std::string> ExpandOutputName(const std::string& name, int pid) {
   std::string expanded;
   for (size_t i = 0; i < name.size(); ++i) {
     if (name[i] != '%') {
@@ -92,7 +92,7 @@ absl::StatusOr<std::string> ExpandOutputName(const std::string& name) {
     }
     switch (i + 1 < name.size() ? name[++i] : '\0') {
       case 'p':
-        absl::StrAppend(&expanded, getpid());
+        absl::StrAppend(&expanded, pid != 0 ? pid : getpid());
         break;
       case 'h':
       case 'r': {

@@ -16,9 +16,9 @@
 
 namespace torchtrace {
 
-// Replaces %p by the process id, %h by the host's name, %r by the rank in the environment (0 if there is none), %% by
+// Replaces %p by the process id (this process's, if it isn't given), %h by the host's name, %r by the rank in the environment (0 if there is none), %% by
 // %. InvalidArgument for others, and for a rank or host that could lead to another folder.
-absl::StatusOr<std::string> ExpandOutputName(const std::string& name);
+absl::StatusOr<std::string> ExpandOutputName(const std::string& name, int pid = 0);
 
 struct OutputFolderOptions {
   // Removes what an earlier run wrote there, and nothing else. Otherwise a folder that isn't empty is refused.

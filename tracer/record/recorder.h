@@ -61,6 +61,8 @@ struct RecorderOptions {
   std::function<std::unique_ptr<ThreadStack>()> make_stack;
   // The program's name for the calling thread. If it is empty, or there is no such function, we use the system's name.
   std::function<std::string()> name_thread;
+  // Asked whenever a thread needs a new frame; false: nothing more is recorded in this session. Null: it goes on.
+  std::function<bool()> goes_on;
   // Metadata of a forked process at its first call, as a JSON object's text; empty: none.
   std::function<std::string()> fork_metadata;
 };
@@ -223,6 +225,7 @@ class TORCHTRACE_EXPORT Recorder {
   uint64_t next_clock_ns_ = 0;  // when to record the clock again
   bool paused_ = false;
   bool was_paused_ = false;  // at any time since this process began to record
+  bool over_ = false;        // RecorderOptions::goes_on said so
   int pid_ = 0;
   int parent_pid_ = 0;  // the traced parent of a forked process
   bool forked_ = false;
