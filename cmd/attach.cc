@@ -206,6 +206,8 @@ class Attaching {
       : options_(options), targets_(std::move(targets)), run_(NewRunId()) {}
 
   absl::Status Prepare();
+  // Removes what Prepare has made.
+  void Drop();
   // Returns the verb's exit code.
   int Run();
 
@@ -252,8 +254,6 @@ absl::Status Attaching::Prepare() {
   absl::StatusOr<std::unique_ptr<OutputFolder>> claimed = OutputFolder::Claim(path_, {.force = options_.force});
   if (!claimed.ok()) return claimed.status();
   folder_ = *std::move(claimed);
-  absl::Status status = folder_->RemoveEarlierTrace();
-  if (!status.ok()) return status;
   AttachTask::Content content;
   content.run = run_;
   content.levels = *ParseLevels(options_.levels);
@@ -264,8 +264,7 @@ absl::Status Attaching::Prepare() {
   if (!task.ok()) return task.status();
   task_ = *std::move(task);
   for (const Target& target : targets_) {
-    status = CheckSeesFile(target.pid, task_->path());
-    if (!status.ok()) return status;
+    if (absl::Status seen = CheckSeesFile(target.pid, task_->path()); !seen.ok()) return seen;
     processes_.push_back(std::make_unique<AttachedProcess>(target.pid, target.python, PackageOf(target.runtime),
                                                            task_->path()));
   }
@@ -317,7 +316,10 @@ void Attaching::Record() {
     if (asked > 0 && now - begin > kSilenceNs && std::exchange(silent, false)) {
       TellWhoIsWaitedFor(State::kBeginning, "is attached to");
     }
-    if (first == 0 && traced > 0) first = now;
+    if (first == 0 && traced > 0) {
+      first = now;
+      if (absl::Status status = folder_->RemoveEarlierTrace(); !status.ok()) Say(std::string(status.message()));
+    }
     if (first != 0 && now - first >= duration_ns) return;
     if (first != 0 && options_.max_calls != 0 && now >= count_at) {
       if (CountRecorded() >= options_.max_calls) return;
@@ -358,8 +360,14 @@ int Attaching::Run() {
   const bool any = Count(State::kEnded) + Count(State::kEnding) > 0;
   processes_.clear();
   if (any) return Finish();
-  folder_->Drop();
+  Drop();
   return kExitTrouble;
+}
+
+void Attaching::Drop() {
+  task_.reset();
+  processes_.clear();
+  if (folder_ != nullptr) folder_->Drop();
 }
 
 // Renders the files, here, so that the processes need not wait for that.
@@ -434,7 +442,10 @@ int RunAttach(const std::vector<std::string>& args) {
     }
   }
   Attaching attaching(options, std::move(targets));
-  if (absl::Status status = attaching.Prepare(); !status.ok()) return Fail(kExitTrouble, status);
+  if (absl::Status status = attaching.Prepare(); !status.ok()) {
+    attaching.Drop();
+    return Fail(kExitTrouble, status);
+  }
   return attaching.Run();
 }
 

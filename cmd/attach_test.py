@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -234,15 +235,20 @@ import mine
 def raises(*args):
     raise ZeroDivisionError
 signal.signal(signal.SIGUSR1, raises)
+def only_in_call(how):
+    signal.pthread_sigmask(how, {signal.SIGUSR1})
 def call():
+    only_in_call(signal.SIG_UNBLOCK)
     while not os.path.exists("stop"):
         mine.f(1)
         time.sleep(0.001)
+only_in_call(signal.SIG_BLOCK)
 print("ready", flush=True)
 while not os.path.exists("stop"):
     try:
         call()
     except ZeroDivisionError:
+        only_in_call(signal.SIG_BLOCK)
         print("caught", flush=True)
 print("done")
 """
@@ -355,6 +361,40 @@ def test_a_traced_program(start, tmp_path):
     assert ended.status == 2 and "torchtrace run traces it already" in ended.err
     (tmp_path / "stop").touch()
     assert run.communicate(timeout=30)[0] == "done\n" and run.returncode == 0
+
+
+PACKAGE = Path(tool.TORCHTRACE).resolve().parents[1] / "runtime/py{}.{}".format(*sys.version_info)
+TRACES = CALLS.replace(
+    "calls = 0",
+    """calls = 0
+import torchtrace
+while not torchtrace.is_tracing():
+    mine.f(1)
+with torchtrace.trace("mine-%n", levels=0, library="mine") as trace:
+    assert trace.joined
+    while torchtrace.is_tracing():
+        mine.f(1)
+    mine.f(1)
+with torchtrace.trace("mine-%n", levels=0, library="mine") as trace:
+    assert not trace.joined
+    mine.f(1)
+    open("own", "w").close()
+    while not os.path.exists("enough"):
+        time.sleep(0.001)
+""",
+)
+
+
+def test_a_program_with_traces_of_its_own(start):
+    program = start(TRACES, env={"PYTHONPATH": str(PACKAGE), "PYTHONWARNINGS": "ignore"})
+    attaching = program.attaching(*LEVEL_ZERO, "-qo", "out", "--duration", "500ms")
+    assert attaching.wait(30) == 0, attaching.stderr.read()
+    assert wait_for((program.folder / "own").exists)
+    refused = program.attach(*LEVEL_ZERO, "-o", "two", status=2)
+    assert "it has opened a torchtrace.trace() itself" in refused.err
+    (program.folder / "enough").touch()
+    program.ends()
+    assert program.info("mine-2")["counts"]["calls"] == 1
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")

@@ -14,7 +14,19 @@
 namespace torchtrace {
 namespace {
 
-// Both are asked about once in some thousand calls. No descriptor stays open, as the program may close it.
+// A pending call of the main thread.
+int CloseTrace(void*) {
+  PyObject* const module = PyImport_ImportModule("torchtrace._attach");
+  PyObject* const result = module != nullptr ? PyObject_CallMethod(module, "end", nullptr) : nullptr;
+  Py_XDECREF(result);
+  Py_XDECREF(module);
+  PyErr_Clear();
+  return 0;
+}
+
+}  // namespace
+
+// Asked about once in some thousand calls. No descriptor stays open, as the program may close it.
 bool Waits(const Attacher& attacher) {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -27,18 +39,6 @@ bool Waits(const Attacher& attacher) {
   close(file);
   return is_held;
 }
-
-// A pending call of the main thread.
-int CloseTrace(void*) {
-  PyObject* const module = PyImport_ImportModule("torchtrace._attach");
-  PyObject* const result = module != nullptr ? PyObject_CallMethod(module, "end", nullptr) : nullptr;
-  Py_XDECREF(result);
-  Py_XDECREF(module);
-  PyErr_Clear();
-  return 0;
-}
-
-}  // namespace
 
 std::function<bool()> WatchAttacher(Attacher attacher) {
   return [attacher = std::move(attacher)] {

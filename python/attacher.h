@@ -15,8 +15,11 @@ struct Attacher {
   int64_t deadline_ns = 0;  // of CLOCK_MONOTONIC: nothing is recorded after it; 0: none
 };
 
-// For RecorderOptions::goes_on: false once the attacher has ended, was killed, or its time is over. Then the program's
-// main thread closes the trace at its next safe point.
+// False once it has ended, was killed, or its time is over.
+bool Waits(const Attacher& attacher);
+
+// For RecorderOptions::goes_on: whether the attacher waits. If it doesn't, the program's main thread closes the
+// trace at its next safe point.
 std::function<bool()> WatchAttacher(Attacher attacher);
 
 }  // namespace torchtrace

@@ -60,6 +60,7 @@ struct ModuleSession {
   const pid_t pid;
   std::unique_ptr<OutputFolder> folder;  // null: it is the attacher's, who renders the files, ...
   std::unique_ptr<FolderLock> lock;      // ... and which this process shares
+  Attacher attacher;
 };
 std::shared_ptr<ModuleSession>& Session() {
   static auto* const session = new std::shared_ptr<ModuleSession>;  // never freed: exit handlers run late
@@ -166,7 +167,8 @@ absl::Status BeginTrace(BeginArguments arguments) {
   recording.exclude = std::move(globs->exclude);
   session.recorder.recording = std::move(recording);
   if (ending->folder == nullptr) {
-    session.recorder.goes_on = WatchAttacher(std::move(arguments.attacher));
+    ending->attacher = std::move(arguments.attacher);
+    session.recorder.goes_on = WatchAttacher(ending->attacher);
     session.recorder.max_frame_bytes = kAttachedFrameBytes;
   }
   session.ended = [its = ending](const RuntimeEnd& end) {
@@ -256,6 +258,11 @@ PyObject* State(PyObject*, PyObject*) {
   if (Session() != nullptr) return PyUnicode_FromString("module");
   if (Recorder::Get() != nullptr && Recorder::SessionIsOn()) return PyUnicode_FromString("run");
   Py_RETURN_NONE;
+}
+
+// attacher_waits(): whether somebody still wants the trace that begin() opened for a torchtrace that has attached.
+PyObject* AttacherWaits(PyObject*, PyObject*) {
+  return PyBool_FromLong(Session() != nullptr && Session()->folder == nullptr && Waits(Session()->attacher));
 }
 
 // paused(): whether recording is off, by set_paused() or --start-paused.
@@ -493,6 +500,7 @@ PyMethodDef g_functions[] = {
     {"begin", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(Begin)), METH_VARARGS | METH_KEYWORDS, nullptr},
     {"end", End, METH_NOARGS, nullptr},
     {"state", State, METH_NOARGS, nullptr},
+    {"attacher_waits", AttacherWaits, METH_NOARGS, nullptr},
     {"paused", IsPaused, METH_NOARGS, nullptr},
     {"set_paused", SetPaused, METH_O, nullptr},
     {"set_tags", SetTags, METH_O, nullptr},

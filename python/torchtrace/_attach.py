@@ -36,6 +36,8 @@ def begin(task):
         raise RuntimeError(
             f"the torchtrace in it, {folder}, is of another build; tools/torchtrace builds it again"
         )
+    if _attached is not None and not native.attacher_waits():
+        end()
     if _attached is not None:
         raise RuntimeError("another torchtrace attach traces it; wait until that ends")
     if native.state() == "run":

@@ -76,7 +76,7 @@ def main():
             [*attach, "--duration", "20ms", "-o", str(out)], stderr=subprocess.PIPE, text=True
         )
         if options.kill:
-            time.sleep(random.expovariate(1 / 0.03))
+            time.sleep(random.uniform(0, 0.1))
             attaching.send_signal(signal.SIGKILL)
         said = attaching.communicate(timeout=120)[1]
         traced += attaching.returncode == 0

@@ -157,6 +157,12 @@ std::string AttachedProcess::Text() const {
                       PythonBytes(AnswerPath()), ", 'PATIENT': ", patient ? "True" : "False", "})\n");
 }
 
+// What is known of its memory is true.
+absl::Status AttachedProcess::CheckIsSame() const {
+  if (ImageOf(pid_) == python_.image) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("process ", pid_, " has become another program"));
+}
+
 absl::Status AttachedProcess::RunText(const std::string& text) {
   return python_.minor >= kRemoteExecMinor ? RemoteExec(text)
                                            : OnThreadOfItsOwn([&] { return AddPendingCall(text); });
@@ -166,6 +172,7 @@ absl::Status AttachedProcess::AddPendingCall(const std::string& text) {
   // A wait for one of Python's locks is interrupted: then Python looks for pending calls.
   absl::StatusOr<std::unique_ptr<StoppedThread>> thread = StopAtGoodMoment(pid_, python_.libc, python_.acquire_lock);
   if (!thread.ok()) return thread.status();
+  if (absl::Status same = CheckIsSame(); !same.ok()) return same;
   if (memory_ == 0) {
     const absl::StatusOr<int64_t> mapped = (*thread)->Call(
         python_.libc.mmap,
@@ -181,7 +188,8 @@ absl::Status AttachedProcess::AddPendingCall(const std::string& text) {
 }
 
 absl::Status AttachedProcess::RemoteExec(const std::string& text) {
-  // A text that was never run is left to the process, which would miss it.
+  if (absl::Status same = CheckIsSame(); !same.ok()) return same;
+  // The text itself removes it, as Python complains if it is missing.
   if (absl::Status status = WriteOutputFile(ScriptPath(), text, {.mode = 0600, .follow = false}); !status.ok()) {
     return status;
   }
@@ -203,12 +211,13 @@ absl::Status AttachedProcess::RemoteExec(const std::string& text) {
 }
 
 void AttachedProcess::FreeMemory() {
-  unlink(ScriptPath().c_str());
   if (memory_ == 0) return;
   // It is harmless if it stays.
   OnThreadOfItsOwn([&] {
     absl::StatusOr<std::unique_ptr<StoppedThread>> thread = StopAtGoodMoment(pid_, python_.libc);
-    return thread.ok() ? (*thread)->Call(python_.libc.munmap, {memory_, kMemoryBytes}).status() : thread.status();
+    if (!thread.ok()) return thread.status();
+    if (absl::Status same = CheckIsSame(); !same.ok()) return same;
+    return (*thread)->Call(python_.libc.munmap, {memory_, kMemoryBytes}).status();
   }).IgnoreError();
   memory_ = 0;
 }

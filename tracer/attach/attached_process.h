@@ -58,6 +58,7 @@ class AttachedProcess {
   std::string Text() const;
   std::string AnswerPath() const;
   std::string ScriptPath() const;
+  absl::Status CheckIsSame() const;
   absl::Status RunText(const std::string& text);
   absl::Status AddPendingCall(const std::string& text);
   absl::Status RemoteExec(const std::string& text);

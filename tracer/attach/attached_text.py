@@ -1,8 +1,7 @@
 """Runs in the main thread of a program that torchtrace attaches to, between two of its instructions.
 
 VERB, PACKAGE (the folder of the package torchtrace), TASK, ANSWER (files, as bytes) and PATIENT are
-given. Leaves no name behind, and asks the program's own modules for nothing that it may have
-replaced.
+given. Leaves no name behind, and calls nothing of Python's library that a program may replace.
 """
 
 
@@ -50,6 +49,10 @@ def attached():
             del sys.modules["torchtrace"]
             raise
 
+    try:
+        posix.unlink(ANSWER + b".py")  # where this text is, from Python 3.14 on
+    except OSError:
+        pass
     if VERB == "begin":
         posix.stat(TASK)  # whoever attached may have given up
     if is_importing() and not PATIENT:
@@ -72,5 +75,5 @@ def attached():
 
 try:
     attached()
-except OSError:
+except Exception:
     pass  # nobody waits for an answer

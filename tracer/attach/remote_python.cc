@@ -5,18 +5,20 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <climits>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <iterator>
 #include <optional>
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "tracer/attach/process_status.h"
 #include "tracer/attach/remote_memory.h"
 
 namespace torchtrace {
@@ -26,6 +28,7 @@ namespace {
 constexpr size_t kMostHeaders = 64;
 constexpr size_t kMostDynamic = 256;
 constexpr size_t kMostChain = 1 << 16;
+constexpr uint64_t kMostCodeBytes = 64 << 20;
 
 // CPython 3.11 and later say their version in it; 3.10 has the other, which earlier ones don't.
 constexpr char kVersionSymbol[] = "Py_Version";
@@ -147,7 +150,7 @@ bool Is32Bit(pid_t pid) {
 // Where `bytes` are in the executable mappings of a file; 0: nowhere.
 uint64_t FindCode(pid_t pid, const std::vector<Mapping>& mappings, const std::string& path, std::string_view bytes) {
   for (const Mapping& mapping : mappings) {
-    if (!mapping.executable || !mapping.readable || mapping.path != path) continue;
+    if (!mapping.executable || mapping.path != path || mapping.end - mapping.begin > kMostCodeBytes) continue;
     std::string code(mapping.end - mapping.begin, '\0');
     if (!ReadMemory(pid, mapping.begin, code.data(), code.size())) continue;
     if (const size_t at = code.find(bytes); at != std::string::npos) return mapping.begin + at;
@@ -175,6 +178,12 @@ bool ReadVersion(pid_t pid, const RemoteImage& image, RemotePython* python) {
 
 }  // namespace
 
+// Where the kernel has put the program and its random bytes.
+std::string ImageOf(pid_t pid) {
+  std::ifstream file(absl::StrCat("/proc/", pid, "/auxv"), std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
 RemoteLibc FindRemoteLibc(pid_t pid) {
   RemoteLibc libc;
   const std::vector<Mapping> mappings = MappingsOf(pid);
@@ -191,6 +200,7 @@ RemoteLibc FindRemoteLibc(pid_t pid) {
 
 absl::StatusOr<RemotePython> FindRemotePython(pid_t pid) {
   RemotePython python;
+  python.image = ImageOf(pid);
   python.program = ProgramOf(pid);
   if (python.program.empty()) return WhyRefused(pid, errno == 0 ? ESRCH : errno);
   if (Is32Bit(pid)) return NoPython(pid, "is a 32-bit program, which torchtrace can't trace");

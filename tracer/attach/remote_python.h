@@ -8,10 +8,8 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
-#include "tracer/attach/process_status.h"
 
 namespace torchtrace {
 
@@ -34,7 +32,11 @@ struct RemotePython {
   std::string program;  // the executable
   RemoteFunction add_pending_call, run_simple_string, acquire_lock;
   RemoteLibc libc;
+  std::string image;  // changes when the process becomes another program
 };
+
+// See RemotePython::image.
+std::string ImageOf(pid_t pid);
 
 // NotFound: it has no CPython that torchtrace knows. PermissionDenied: its memory can't be read.
 absl::StatusOr<RemotePython> FindRemotePython(pid_t pid);
