@@ -373,6 +373,40 @@ threads = [threading.Thread(target=start) for _ in range(6)]
     assert job.counts() == [("child", 2)] * 30
 
 
+def test_processes_are_named_by_what_they_are(job):
+    code = f"""
+import multiprocessing, os, subprocess, sys
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import mine
+def work(): mine.f(0)
+if __name__ == "__main__":
+    mine.f(0)
+    for context in map(multiprocessing.get_context, ("fork", "spawn")):
+        process = context.Process(target=work)
+        process.start(), process.join()
+    process = multiprocessing.Process(target=work, name='"Mine" \\\\1')
+    process.start(), process.join()
+    os.environ |= {{"RANK": "1", "WORLD_SIZE": "3", "TORCHELASTIC_RESTART_COUNT": "2"}}
+    subprocess.run([sys.executable, "-c", {job.child(2)!r}])
+    process = multiprocessing.Process(target=work)
+    process.start(), process.join()
+"""
+    job.run(code, "-q")
+    processes = job.info()["processes"]
+    names = sorted(each["name"].rsplit(" (", 1)[0] for each in processes[1:])
+    ranked = ["rank 1, Process-4, restart 2", "rank 1, restart 2"]
+    assert names == ['"Mine" \\1', "ForkProcess-1", "SpawnProcess-2", *ranked]
+    assert [each["rank"] for each in processes if "rank" in each] == [1, 1]
+    child = next(each for each in processes if each["name"].startswith("rank 1, restart 2"))
+    assert child["name"].endswith(f" ({child['pid']})") and child["world_size"] == 3
+    assert child["command"][1] == "-c" and child["python"]["version"]
+    text = tool.torchtrace("stats", "out", "--by", "process", cwd=job.folder).out
+    assert "SpawnProcess-2 (" in text
+    where = f"process = '{child['name']}'"
+    dumped = tool.torchtrace("dump", "out", "--where", where, cwd=job.folder).out
+    assert len(dumped.splitlines()) == 2
+
+
 @pytest.mark.torch
 @pytest.mark.parametrize("context", ["spawn", "forkserver"])
 def test_data_loaders(tmp_path, context):
@@ -395,3 +429,6 @@ if __name__ == "__main__":
     assert traced.lines() == untraced.lines()
     text = tool.torchtrace("stats", "trace", "--where", "api=aten::mul.Tensor", cwd=tmp_path).out
     assert "32" in text, text
+    info = json.loads((tmp_path / "trace/run.json").read_text())
+    names = sorted(each["name"].rsplit(" (", 1)[0] for each in info["processes"][1:])
+    assert names == ["DataLoader worker 0"] * 3 + ["DataLoader worker 1"] * 3

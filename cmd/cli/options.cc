@@ -412,6 +412,16 @@ Check IsSeconds(double least, int64_t most) {
   };
 }
 
+absl::StatusOr<int64_t> ParseNanoseconds(const std::string& text, int64_t least_ns) {
+  absl::Duration duration;
+  if (!absl::ParseDuration(text, &duration) || duration < absl::ZeroDuration() || duration >= absl::Hours(1'000'000)) {
+    return absl::InvalidArgumentError(absl::StrCat("'", text, "' is not a time such as 50us, 1.5ms or 2s"));
+  }
+  const int64_t ns = absl::ToInt64Nanoseconds(duration);
+  if (ns >= least_ns) return ns;
+  return absl::InvalidArgumentError(absl::StrCat("'", text, "' is less than ", FormatDuration(least_ns)));
+}
+
 Check IsFolderName() {
   return [](const std::string& text) {
     if (text == "-") return "a folder can't go to standard output: give a name";

@@ -43,6 +43,8 @@ extern const Command kStatsCommand;
 extern const Command kInfoCommand;
 extern const Command kDumpCommand;
 extern const Command kTreeCommand;
+extern const Command kTopCommand;
+extern const Command kCtlCommand;
 extern const Command kDiffCommand;
 extern const Command kRenderCommand;
 extern const Command kDedupCommand;
@@ -233,6 +235,9 @@ absl::StatusOr<int64_t> ParseNanoseconds(const std::string& text);
 
 // The check of a number of seconds.
 Check IsSeconds(double least, int64_t most);
+
+// A time such as 50us, 1.5ms or 2s, of at least so many nanoseconds.
+absl::StatusOr<int64_t> ParseNanoseconds(const std::string& text, int64_t least_ns = 0);
 
 // The check of the name of a folder to write to.
 Check IsFolderName();

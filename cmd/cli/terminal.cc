@@ -9,7 +9,6 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "serialize/base/clip_text.h"
+#include "serialize/base/monotonic_clock.h"
 
 extern char** environ;
 namespace torchtrace {
@@ -30,12 +30,6 @@ constexpr int64_t kRedrawNs = kSecondNs / 5;
 // Global, since there is one terminal.
 bool g_visible = false;
 bool g_over = false;
-
-int64_t NowNs() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return int64_t{now.tv_sec} * kSecondNs + now.tv_nsec;
-}
 
 bool IsTerminal() {
   const char* const terminal = getenv("TERM");
@@ -90,7 +84,8 @@ std::string FormatProgress(const std::string& what, Progress::Unit unit, uint64_
   return line;
 }
 
-Progress::Progress(bool quiet) : wanted_(!quiet && IsTerminal()), started_ns_(NowNs()), pass_started_ns_(started_ns_) {}
+Progress::Progress(bool quiet)
+    : wanted_(!quiet && IsTerminal()), started_ns_(MonotonicNowNs()), pass_started_ns_(started_ns_) {}
 
 void Progress::Hide() {
   if (g_visible) Write("\r\x1b[K");
@@ -107,7 +102,7 @@ void Progress::OutputBegins(int fd) {
 
 void Progress::Show(const std::string& what, Unit unit, uint64_t done, uint64_t total) {
   if (!wanted_ || g_over) return;
-  const int64_t now_ns = NowNs();
+  const int64_t now_ns = MonotonicNowNs();
   if (what != what_ || unit != unit_ || done < done_) {
     what_ = what;
     unit_ = unit;

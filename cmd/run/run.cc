@@ -16,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
@@ -61,6 +62,7 @@ struct RunOptions {
   std::vector<std::string> levels;
   std::string stacks;
   std::string int_ranges = "first";
+  std::string duration, sample;
   std::string output;
   std::string python;
   std::vector<std::string> python_args;
@@ -86,6 +88,12 @@ const Choices<std::string>& FrameKinds() {
   static const Choices<std::string> kinds("unknown kind of frames",
                                           {{"modules", "modules"}, {"python", "python"}, {"all", "all"}});
   return kinds;
+}
+
+absl::StatusOr<double> ParseSample(const std::string& text) {
+  double part;
+  if (absl::SimpleAtod(text, &part) && part > 0 && part <= 1) return part;
+  return absl::InvalidArgumentError(absl::StrCat("'", text, "' is not a number above 0, up to 1"));
 }
 
 // An option of `run`. A variable sets it, too, unless `variable` is false.
@@ -165,6 +173,15 @@ std::unique_ptr<App> MakeRunApp(RunOptions* options) {
        "At level 3, record functions nested at most N deep (default: 0, any depth)", IsCount()},
       {kCapture, "--start-paused", &recording.start_paused, "",
        "Record nothing until the program calls torchtrace.resume() or enters torchtrace.trace() (see docs/PYTHON.md)"},
+      {kCapture, "--skip", &recording.skip, "N", "Leave out the first N calls of each process", IsCount()},
+      {kCapture, "--duration", &options->duration, "TIME",
+       "Record no calls later than TIME (10s, 1m30s, 500ms) after a process's first",
+       Checked([](const std::string& text) { return ParseNanoseconds(text, 1); })},
+      {kCapture, "--first", &recording.first, "N", "Record the first N calls of each config on a thread", IsCount(1)},
+      {kCapture, "--sample", &options->sample, "P",
+       "Record this part of the calls (0.01), chosen by chance, the same ones in each run",
+       Checked([](const std::string& text) { return ParseSample(text); })},
+      {kCapture, "--max-calls", &recording.max_calls, "N", "Record at most N calls of each process", IsCount(1)},
       {kCapture, "--outputs", &recording.outputs, "", "Record what calls return, too (see docs/VALUES.md)"},
       {kCapture, "--ids", &recording.ids, "",
        "Record which tensor and storage each tensor is: how data flows between calls (see docs/VALUES.md)"},
@@ -362,6 +379,8 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
   recording.libraries = SplitLists(recording.libraries);
   recording.frame_include = SplitLists(recording.frame_include);
   recording.frame_exclude = SplitLists(recording.frame_exclude);
+  if (!options.duration.empty()) recording.duration_ns = static_cast<uint64_t>(*ParseNanoseconds(options.duration));
+  if (!options.sample.empty()) recording.sample = *ParseSample(options.sample);
   recording.stacks = *ParseWhichCalls(options.stacks);
   recording.int_ranges = *ParseWhichCalls(options.int_ranges);
   if (absl::Status status = CheckTracedList(recording); !status.ok()) return Fail(kExitNotStarted, status);

@@ -105,6 +105,32 @@ def _not_negative(number, name, what):
     return number
 
 
+def _limit(number, name):
+    """A number of calls; 0: no limit."""
+    if number is None:
+        return 0
+    number = _not_negative(number, name, "calls")
+    if number == 0:
+        raise ValueError(f"{name} is 0: at least 1 is expected, or None")
+    return number
+
+
+def _duration(seconds):
+    """Nanoseconds; 0: no limit."""
+    if seconds is None:
+        return 0
+    if not 1e-9 <= seconds < 1e9:
+        raise ValueError(f"duration is {seconds}: a number of seconds above 0 is expected, or None")
+    return int(seconds * 1e9)
+
+
+def _part(number, name):
+    number = float(number)
+    if not 0 < number <= 1:
+        raise ValueError(f"{name} is {number}: a number above 0, up to 1, is expected")
+    return number
+
+
 def _size(size, name):
     """A number of bytes, or one with a unit, as on the command line: "64KB", "1 MiB"."""
     if not isinstance(size, str):
@@ -190,6 +216,11 @@ class Trace:
         force=False,
         readable=False,
         quiet=True,
+        skip=0,
+        duration=None,
+        first=None,
+        sample=1.0,
+        max_calls=None,
         stacks=None,
         stack_format="short",
         outputs=False,
@@ -228,6 +259,11 @@ class Trace:
             "force": bool(force),
             "readable": bool(readable),
             "quiet": bool(quiet),
+            "skip": _not_negative(skip, "skip", "calls"),
+            "duration_ns": _duration(duration),
+            "first": _limit(first, "first"),
+            "sample": _part(sample, "sample"),
+            "max_calls": _limit(max_calls, "max_calls"),
             "stacks": _which_calls(stacks, "stacks"),
             "stack_format": stack_format,
             "outputs": bool(outputs),

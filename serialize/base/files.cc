@@ -120,8 +120,13 @@ bool HasItsName(int folder, int file) {
 absl::StatusOr<std::unique_ptr<FolderLock>> FolderLock::Take(const std::string& log) { return Lock(log, false); }
 absl::StatusOr<std::unique_ptr<FolderLock>> FolderLock::Share(const std::string& log) { return Lock(log, true); }
 
+absl::StatusOr<std::unique_ptr<FolderLock>> FolderLock::Share(std::unique_ptr<FolderLock> lock) {
+  lock->Release();
+  return Share(lock->log_);
+}
+
 std::unique_ptr<FolderLock> FolderLock::TakeAlone(std::unique_ptr<FolderLock> lock) {
-  if (lock->mapping_ != nullptr) munmap(std::exchange(lock->mapping_, nullptr), kBytes);
+  lock->Release();
   absl::StatusOr<std::unique_ptr<FolderLock>> alone = Take(lock->log_);
   return alone.ok() ? *std::move(alone) : nullptr;
 }
@@ -181,9 +186,15 @@ std::vector<int> FolderLock::Sharing(const std::string& log) {
   return {pids.begin(), pids.end()};
 }
 
+int FolderLock::OpenFile(const std::string& log) { return open(absl::StrCat(log, "/", kName).c_str(), kOpenFile); }
+
+void FolderLock::Release() {
+  if (mapping_ != nullptr) munmap(std::exchange(mapping_, nullptr), kBytes);
+}
+
 FolderLock::~FolderLock() {
   if (mapping_ == nullptr) return;
-  munmap(mapping_, kBytes);
+  Release();
   const int folder = open(log_.c_str(), kOpenFolder);
   if (folder < 0) return;
   const int file = openat(folder, kName, kOpenFile);

@@ -43,7 +43,7 @@ std::FILE* OpenNamelessFile();
 // The lock of a trace's folder, held by the process that writes logs into it: an flock of `log/.lock`. A mapping of the
 // file keeps the lock, not a descriptor, which the traced program may close; the kernel releases the lock with the last
 // copy of the mapping. Forked processes have copies, so the lock is held as long as one of them lives; programs that
-// they start have none. Nothing is ever read from the mapping.
+// they start have none. Nothing is ever read from the mapping; tracer/record/control_page.h has another one.
 //
 // Processes that write logs into it together share the lock.
 //
@@ -57,12 +57,16 @@ class FolderLock {
   static absl::StatusOr<std::unique_ptr<FolderLock>> Take(const std::string& log);
   // The same, for others to share. AlreadyExists if a process holds it alone.
   static absl::StatusOr<std::unique_ptr<FolderLock>> Share(const std::string& log);
+  // Releases a lock, but keeps the file, and takes it again for others to share. AlreadyExists: another process has it.
+  static absl::StatusOr<std::unique_ptr<FolderLock>> Share(std::unique_ptr<FolderLock> lock);
   // Releases a lock, and takes it again alone. Null: another process holds it.
   static std::unique_ptr<FolderLock> TakeAlone(std::unique_ptr<FolderLock> lock);
   // The processes on this machine, in order, that share the lock of the folder `log`, as far as the system tells.
   static std::vector<int> Sharing(const std::string& log);
   // False: the file system has no locks.
   bool held() const { return mapping_ != nullptr; }
+  // Opens the lock's file, to read and write it. -1: errno says why.
+  static int OpenFile(const std::string& log);
   // Releases this process's copy of the lock. The last copy removes the file.
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;
@@ -71,6 +75,7 @@ class FolderLock {
  private:
   FolderLock(std::string log, void* mapping) : log_(std::move(log)), mapping_(mapping) {}
   static absl::StatusOr<std::unique_ptr<FolderLock>> Lock(const std::string& log, bool shared);
+  void Release();
 
   const std::string log_;
   void* mapping_;  // null: no lock is held

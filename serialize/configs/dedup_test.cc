@@ -145,7 +145,7 @@ TEST(Dedup, Provenance) {
   std::ostringstream out;
   ASSERT_TRUE(WriteProvenanceText(configs, dedup.sources(), false, &out).ok());
   EXPECT_EQ(out.str(),
-            "f(Tensor([2], \"float32\"))\ta/main-0: 1 call, a/main-1: 2 calls, b/log/main-0.ttlog: 1 call\n"
+            "f(Tensor([2], \"float32\"))\ta/rank 0 (7): 1 call, a/main-1: 2 calls, b/log/main-0.ttlog: 1 call\n"
             "g(Tensor([2], \"float32\"))\ta/main-1: 1 call\n");
   out.str("");
   ASSERT_TRUE(WriteProvenanceText(configs, dedup.sources(), true, &out).ok());
@@ -168,7 +168,7 @@ TEST(Dedup, ProcessesOfOneLogAreToldApart) {
   std::ostringstream out;
   ASSERT_TRUE(WriteProvenanceText(dedup.Finish(), dedup.sources(), false, &out).ok());
   EXPECT_EQ(out.str(),
-            "f(Tensor([2], \"float32\"))\tall.ttlog/all[rank 3]: 1 call, all.ttlog/all[pid 8]: 1 call, "
+            "f(Tensor([2], \"float32\"))\tall.ttlog/rank 3 (7): 1 call, all.ttlog/all[pid 8]: 1 call, "
             "all.ttlog/all[2]: 1 call\n");
 }
 

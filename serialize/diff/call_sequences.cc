@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
@@ -257,13 +256,7 @@ std::string DescribeThread(const Trace& trace, ThreadId thread) {
   if (const std::string& label = process.known.label; !label.empty()) {
     absl::StrAppend(&text, FormatApi(label), ", ");
   }
-  if (const std::optional<int64_t>& rank = process.known.ranked.rank; rank.has_value()) {
-    absl::StrAppend(&text, "rank ", *rank, ", ");
-  }
-  // In a log of many processes, the metadata has each one's source.
-  const std::string& source = process.known.source;
-  const std::string name = source.empty() ? ProcessName(process) : std::filesystem::path(source).stem().string();
-  absl::StrAppend(&text, PlainLine(name), ", thread ", thread.thread);
+  absl::StrAppend(&text, PlainLine(UnlabelledName(process)), ", thread ", thread.thread);
   const ThreadInfo* const info = InfoOf(trace, thread);
   if (info != nullptr && !info->name.empty()) absl::StrAppend(&text, " (", FormatApi(info->name), ")");
   return text;

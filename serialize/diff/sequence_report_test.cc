@@ -306,8 +306,7 @@ TEST(SequenceReport, ProcessesByRank) {
       trace->Call(Linear(1));
     }
   }
-  EXPECT_THAT(SequenceReportOf(&e, &f).text,
-              HasSubstr("rank 7, main-1, thread 0 (thread0), level 1: only in B: 1 call"));
+  EXPECT_THAT(SequenceReportOf(&e, &f).text, HasSubstr("rank 7, thread 0 (thread0), level 1: only in B: 1 call"));
 }
 
 // Workers match by name if their order differs.

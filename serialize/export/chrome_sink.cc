@@ -267,13 +267,12 @@ class ChromeSink final : public CallSink {
     process.pid = std::max<int64_t>(origin.pid, 0);
     while (!pids_.insert(process.pid).second) process.pid = std::max<int64_t>(*pids_.rbegin() + 1, 1 << 22);
     const std::string rank = origin.rank >= 0 ? absl::StrCat("rank ", origin.rank) : "";
-    const std::string name = absl::StrCat(rank, rank.empty() ? "" : " ", ProcessName(info));
     const auto tell = [&](const char* what, const char* key, const ordered_json& value) {
       out_.BeginItem();
       absl::StrAppend(&out_.text, R"({"ph":"M","name":")", what, R"(","ts":0,"pid":)", process.pid,
                       R"(,"tid":0,"args":)", DumpJson({{key, value}}), "}");
     };
-    tell("process_name", "name", name);
+    tell("process_name", "name", ProcessName(info));
     tell("process_labels", "labels", absl::StrCat(rank, rank.empty() ? "" : " ", origin.host));
     tell("process_sort_index", "sort_index", origin.rank >= 0 ? origin.rank : static_cast<int64_t>(index));
   }

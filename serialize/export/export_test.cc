@@ -109,9 +109,9 @@ TEST(ExportCalls, ComeInProgramOrderWithTheirEnds) {
             "0,,0,1,a,a(),[],{},[],[],10,30,returned,,main-0,0,t,h,1,,,,\n"
             "1,0,1,2,b,b(1),[1],{},[],[],20,10,returned,,main-0,0,t,h,1,,,,\n"
             "2,,0,1,a,a(),[],{},[],[],50,10,returned,,main-0,0,t,h,1,,,,\n"
-            "3,,0,2,b,b(1),[1],{},[],[],70,10,returned,,mine:main-1,0,mine,h,2,7,,,\n"
-            "4,,0,1,c,c(),[],{},[],[],90,,never returned,,mine:main-1,0,mine,h,2,7,,,\n"
-            "5,4,1,1,d,d(),[],{},[],[],100,10,raised,ValueError,mine:main-1,0,mine,h,2,7,,,\n");
+            "3,,0,2,b,b(1),[1],{},[],[],70,10,returned,,mine:rank 7 (2),0,mine,h,2,7,,,\n"
+            "4,,0,1,c,c(),[],{},[],[],90,,never returned,,mine:rank 7 (2),0,mine,h,2,7,,,\n"
+            "5,4,1,1,d,d(),[],{},[],[],100,10,raised,ValueError,mine:rank 7 (2),0,mine,h,2,7,,,\n");
 }
 
 // A call that outlives the window is written when it ends, and no call is lost.
@@ -137,7 +137,7 @@ TEST(ExportCalls, FilterKeepsTheNumbers) {
   options.max_waiting_calls = 1;
   EXPECT_EQ(Calls(trace.get(), options),
             "1,0,1,2,b,b(1),[1],{},[],[],20,10,returned,,main-0,0,t,h,1,,,,\n"
-            "3,,0,2,b,b(1),[1],{},[],[],70,10,returned,,mine:main-1,0,mine,h,2,7,,,\n");
+            "3,,0,2,b,b(1),[1],{},[],[],70,10,returned,,mine:rank 7 (2),0,mine,h,2,7,,,\n");
 }
 
 TEST(JsonlTable, LeavesOutWhatIsNotKnown) {

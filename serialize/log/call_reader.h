@@ -109,6 +109,9 @@ class CallReader : public LogRecord {
   CallReader(const LogFile* file, uint64_t payload_offset, uint64_t begin, uint64_t end,
              uint64_t window_bytes = kWindowBytes);
 
+  // For a part that doesn't begin with a thread's record: the time of the record before it.
+  void StartAt(uint64_t time) { time_ = time; }
+
   // Moves to the next record. Views stay valid until the next call. Must not be
   // called after kEnd or kBroken.
   [[gnu::always_inline]] Kind Next() {

@@ -72,6 +72,11 @@ LogFile::LogFile(std::string path, bool reopens, std::shared_ptr<LogFilePool> po
 
 LogFile::~LogFile() { Close(); }
 
+void LogFile::Update() {
+  struct stat file;
+  if (const int fd = Wake(); fd >= 0 && fstat(fd, &file) == 0) bytes_ = static_cast<uint64_t>(file.st_size);
+}
+
 void LogFile::Rest() const {
   if (reopens_) Close();
 }

@@ -164,34 +164,63 @@ uint64_t LogReader::FindHeader(uint64_t offset, uint64_t search_end, uint64_t se
 void LogReader::FindFrames(uint64_t search_end) {
   const uint64_t end = file_->bytes();
   cut_ = end % kPageBytes != 0 || end < kPageBytes;
-  uint64_t offset = kPageBytes;
-  uint64_t sequence = 0;
-  while (offset < end) {
+  while (next_offset_ < end) {
+    const uint64_t offset = next_offset_;
     LogFrame frame;
-    if (ReadHeader(offset, &frame) && frame.header.sequence == sequence) {
+    if (ReadHeader(offset, &frame) && frame.header.sequence == next_sequence_) {
+      if (!ClosePartHolds(frame.header)) open_.push_back(static_cast<uint32_t>(frames_.size()));
       frames_.push_back(frame);
-      offset += frame.header.capacity_bytes;
-      ++sequence;
+      next_offset_ += frame.header.capacity_bytes;
+      ++next_sequence_;
       continue;
     }
-    const uint64_t found = FindHeader(offset, search_end, sequence);
+    const uint64_t found = FindHeader(offset, search_end, next_sequence_);
     // Reserved space without a frame yet, or with the beginning of a header.
     if (found == end && !cut_ && file_->IsZeroAt(offset + kOpenHashedBytes, end - offset - kOpenHashedBytes)) return;
     LostRegion region{offset, found - offset, std::nullopt};
     LogFrame next;
     bool one_frame = found == end && frame.header.capacity_bytes == region.bytes;
     if (found < end && ReadHeader(found, &next)) {
-      one_frame = next.header.sequence == sequence + 1;
-      sequence = next.header.sequence;
+      one_frame = next.header.sequence == next_sequence_ + 1;
+      next_sequence_ = next.header.sequence;
     }
     // A damaged header may still count its calls.
     if (one_frame && !OpenPartHolds(frame.header) && ClosePartHolds(frame.header)) region.calls = frame.header.calls;
     lost_regions_.push_back(region);
     // Only a file that turned out to be a log is worth searching to its end.
     search_end = UINT64_MAX;
-    offset = found;
+    next_offset_ = found;
   }
-  cut_ = cut_ || offset > end;
+  cut_ = cut_ || next_offset_ > end;
+}
+
+std::vector<uint32_t> LogReader::Update() {
+  file_->Update();
+  // What reached to the file's end may have been a frame in the making.
+  if (!lost_regions_.empty() && lost_regions_.back().offset + lost_regions_.back().bytes == next_offset_) {
+    next_offset_ = lost_regions_.back().offset;
+    lost_regions_.pop_back();
+  }
+  std::vector<uint32_t> changed;
+  // After a frame was found, whichever its thread left has all its records: so these are read last.
+  const std::vector<uint32_t> open = std::exchange(open_, {});
+  const auto first_new = static_cast<uint32_t>(frames_.size());
+  FindFrames(UINT64_MAX);
+  for (const uint32_t i : open) {
+    LogFrame now;
+    if (ReadHeader(frames_[i].offset, &now)) {
+      const FrameHeader before = std::exchange(frames_[i].header, now.header);
+      if (now.header.committed_bytes != before.committed_bytes || now.header.closed != before.closed) {
+        changed.push_back(i);
+      }
+    }
+    if (!ClosePartHolds(frames_[i].header)) open_.push_back(i);
+  }
+  for (uint32_t i = first_new; i < frames_.size(); ++i) {
+    changed.push_back(i);
+    processes_[0].frames.push_back(i);
+  }
+  return changed;
 }
 
 // `version` is 0 when the superblock is damaged: then the frames show which it is.

@@ -54,8 +54,10 @@ class LogFile {
   LogFile& operator=(const LogFile&) = delete;
 
   const std::string& path() const { return path_; }
-  // The size when it was first opened; a running program's log grows.
+  // The size when it was first opened, or at the last Update; a running program's log grows.
   uint64_t bytes() const { return bytes_; }
+  // Not while another thread uses the file.
+  void Update();
 
   // Closes the descriptor until the next read, if the file can be reopened.
   void Rest() const;
@@ -79,7 +81,7 @@ class LogFile {
 
   const std::string path_;
   const bool reopens_;  // by path_
-  const uint64_t bytes_;
+  uint64_t bytes_;
   const uint64_t device_;
   const uint64_t inode_;
   const std::shared_ptr<LogFilePool> pool_;            // null: no limit
@@ -95,6 +97,7 @@ struct LogFrame {
 
   uint64_t payload_offset() const { return offset + sizeof(FrameHeader); }
   uint64_t payload_capacity() const { return header.capacity_bytes - sizeof(FrameHeader); }
+  bool closed() const { return header.closed == kFrameClosed; }
   FrameType type() const { return static_cast<FrameType>(header.type); }
 };
 
@@ -133,8 +136,8 @@ struct FramePayload {
 
 // LogReader opens a log file, finds its frames and determines which of their bytes
 // can be trusted. It reads what the file holds when it is opened, so a log may be
-// read while its program runs. It finds frames after a damaged header too.
-// CallReader decodes the payloads. Several threads may use one.
+// read while its program runs; Update takes in what was added. It finds frames after a
+// damaged header too. CallReader decodes the payloads. Several threads may use one.
 class LogReader {
  public:
   // Errors name the path. NotFound and PermissionDenied; InvalidArgument: not a log, with what was expected, or a log
@@ -159,6 +162,10 @@ class LogReader {
   // The file ends where no writer ends it: frames may be missing.
   bool cut() const { return cut_; }
 
+  // Reads the headers of frames that were open, and finds frames that were added. Returns the frames, in order, that
+  // are new or have changed. Not for a log of many processes, nor while another thread uses the reader.
+  std::vector<uint32_t> Update();
+
   // Reads the payload once to verify it.
   FramePayload Verify(const LogFrame& frame) const;
 
@@ -180,6 +187,10 @@ class LogReader {
 
   const std::unique_ptr<LogFile> file_;
   std::vector<LogFrame> frames_;
+  // Where FindFrames goes on.
+  uint64_t next_offset_ = kPageBytes;
+  uint64_t next_sequence_ = 0;
+  std::vector<uint32_t> open_;  // frames that Update reads again
   std::vector<LostRegion> lost_regions_;
   std::vector<LogProcess> processes_;
   bool many_processes_ = false;

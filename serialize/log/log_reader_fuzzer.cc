@@ -25,6 +25,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "serialize/base/bytes.h"
+#include "serialize/log/log_follower.h"
 #include "serialize/log/log_format.h"
 #include "serialize/log/log_trace.h"
 #include "serialize/trace/trace.h"
@@ -140,6 +141,34 @@ void ReadLog(const std::string& path) {
   Require(open_calls == static_cast<uint64_t>(std::count(open.begin(), open.end(), true)), "open calls");
 }
 
+// Follow a log that grows, from its beginning and from its end: every call has a name.
+class Followers {
+ public:
+  explicit Followers(const std::string& path) {
+    const auto naming = [](std::string_view identity) -> CallName {
+      const auto number = static_cast<uint32_t>(identity.size());
+      return {number, number % 2 == 0 ? number : kNoName};
+    };
+    for (const uint64_t recent_bytes : {UINT64_MAX, uint64_t{0}}) {
+      absl::StatusOr<std::unique_ptr<LogFollower>> follower = LogFollower::Open(path, nullptr, naming, recent_bytes);
+      if (follower.ok()) followers_.push_back(*std::move(follower));
+    }
+  }
+
+  void Step(Running running) {
+    for (const std::unique_ptr<LogFollower>& follower : followers_) {
+      follower->Step();
+      const LiveProcess report = follower->Report(running, 1000);
+      uint64_t calls = 0;
+      for (const Activity& activity : report.apis) calls += activity.calls;
+      Require(calls == report.calls && calls <= report.info.calls, "the calls of all names");
+    }
+  }
+
+ private:
+  std::vector<std::unique_ptr<LogFollower>> followers_;
+};
+
 }  // namespace
 }  // namespace torchtrace
 
@@ -149,10 +178,18 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const uint32_t version = data[0] == 2 ? torchtrace::kManyProcessesVersion : torchtrace::kOneProcessVersion;
   const std::string log = data[0] == 0 ? std::string(input) : torchtrace::BuildLog(version, input);
   static const int file = memfd_create("log", MFD_CLOEXEC);
-  torchtrace::Require(file >= 0 && ftruncate(file, 0) == 0 &&
-                          pwrite(file, log.data(), log.size(), 0) == static_cast<ssize_t>(log.size()),
-                      "a file in memory");
-  torchtrace::ReadLog(absl::StrCat("/proc/self/fd/", file));
-  torchtrace::ReadLogOnce(absl::StrCat("/proc/self/fd/", file));
+  const std::string path = absl::StrCat("/proc/self/fd/", file);
+  const size_t half = log.size() / 2;
+  const auto append = [&log](size_t begin, size_t end) {
+    return pwrite(file, log.data() + begin, end - begin, static_cast<off_t>(begin)) ==
+           static_cast<ssize_t>(end - begin);
+  };
+  torchtrace::Require(file >= 0 && ftruncate(file, 0) == 0 && append(0, half), "a file in memory");
+  torchtrace::Followers followers(path);
+  followers.Step(torchtrace::Running::kYes);
+  torchtrace::Require(append(half, log.size()), "a file that grows");
+  for (int i = 0; i < 3; ++i) followers.Step(torchtrace::Running::kNo);
+  torchtrace::ReadLog(path);
+  torchtrace::ReadLogOnce(path);
   return 0;
 }

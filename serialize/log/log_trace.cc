@@ -395,6 +395,14 @@ absl::StatusOr<std::unique_ptr<Trace>> OpenLogs(std::unique_ptr<LogFile> file, R
   return trace;
 }
 
+absl::StatusOr<std::vector<std::string>> FindLogs(const std::string& path) {
+  struct stat status;
+  if (stat(path.c_str(), &status) != 0) return FileError(absl::StrCat("cannot read ", path), errno);
+  if (!S_ISDIR(status.st_mode)) return std::vector<std::string>{path};
+  absl::StatusOr<std::vector<std::string>> logs = ListLogs((fs::path(path) / "log").string());
+  return logs.ok() && logs->empty() ? ListLogs(path) : logs;
+}
+
 absl::StatusOr<std::unique_ptr<Trace>> OpenLogs(const std::string& path, ReadingObserver* observer) {
   struct stat status;
   if (stat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
@@ -404,8 +412,7 @@ absl::StatusOr<std::unique_ptr<Trace>> OpenLogs(const std::string& path, Reading
   auto trace = std::make_unique<LogTrace>(observer);
   const auto pool = std::make_shared<LogFilePool>();
   const std::string folder = (fs::path(path) / "log").string();
-  absl::StatusOr<std::vector<std::string>> logs = ListLogs(folder);
-  if (logs.ok() && logs->empty()) logs = ListLogs(path);  // the log folder itself
+  absl::StatusOr<std::vector<std::string>> logs = FindLogs(path);
   if (!logs.ok()) return logs.status();
   if (logs->empty()) {
     return absl::NotFoundError(absl::StrCat(path, " holds no trace: expected logs named ", folder, "/*", kLogSuffix));

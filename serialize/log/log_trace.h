@@ -9,12 +9,16 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "serialize/log/log_reader.h"
 #include "serialize/trace/trace.h"
 
 namespace torchtrace {
+
+// The logs of an output folder, or of the folder log/ itself, sorted; none if there are none. A log's own path is one.
+absl::StatusOr<std::vector<std::string>> FindLogs(const std::string& path);
 
 // `path`: an output folder (its log/*.ttlog are read) or one log file. Errors
 // name the path and what was expected there. Damage is not an error: the readable part

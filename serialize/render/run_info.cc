@@ -34,9 +34,9 @@ constexpr std::array kFirstKeys = {"torchtrace",  "command",         "program", 
                                    "exclude",     "include_getters", "outermost", "stacks",  "stack_format", "rank",
                                    "world_size"};
 // Keys that concern a single process, or are shown under another name.
-constexpr std::array kProcessKeys = {"format",           "role",    "pid",   "ppid",   "forked_from", "clock",
-                                     "clock_again",      "source",  "label", "damage", "operators",   "end",
-                                     "started_programs", "not_seen"};
+constexpr std::array kProcessKeys = {
+    "format", "role",      "pid", "ppid",         "forked_from",      "clock",   "clock_again", "source", "label",
+    "damage", "operators", "end", "process_name", "started_programs", "not_seen"};
 
 template <typename Keys>
 bool Contains(const Keys& keys, const std::string& key) {
@@ -158,12 +158,15 @@ ordered_json ProcessJson(const ProcessInfo& process) {
   const ProcessMetadata& known = process.known;
   ordered_json json = ordered_json::object();
   json["log"] = LogName(process);
+  json["name"] = UnlabelledName(process);
   for (const char* key : {"role", "pid", "ppid", "forked_from"}) {
     if (process.metadata == nullptr) break;
     if (const auto* const value = FindMember(*process.metadata, key); value != nullptr) json[key] = *value;
   }
-  if (known.has_source) {
-    for (const char* key : {"source", "label", "host", "rank", "world_size", "command"}) {
+  if (known.ranked.rank.has_value()) json["rank"] = *known.ranked.rank;
+  if (known.ranked.world_size.has_value()) json["world_size"] = *known.ranked.world_size;
+  if (known.role == "child" || known.has_source) {
+    for (const char* key : {"source", "label", "host", "command", "python", "packages"}) {
       if (const auto* const value = FindMember(*process.metadata, key); value != nullptr) json[key] = *value;
     }
   }
@@ -171,6 +174,7 @@ ordered_json ProcessJson(const ProcessInfo& process) {
   json["calls"] = process.calls;
   json["open_calls"] = process.open_calls;
   json["excluded_getters"] = known.getters;
+  if (!known.window.empty()) json["left_out"] = known.left_out;
   json["bytes"] = ordered_json{
       {"file", process.file_bytes}, {"events", process.event_bytes}, {"definitions", process.definition_bytes}};
   ordered_json threads = ordered_json::array();
@@ -212,6 +216,7 @@ ordered_json BuildRunInfo(const Trace& trace, const Statistics& statistics, cons
   info["counts"] = CountsJson(statistics);
   info["open_calls"] = facts.open_calls;
   info["excluded_getters"] = facts.getters;
+  if (!facts.window.empty()) info["left_out"] = facts.left_out;
   info["dropped"] = facts.dropped;
   info["capped"] = ordered_json{{"calls", capped.calls}, {"configs", capped.configs}};
   info["cut"] = facts.cut;
@@ -296,6 +301,9 @@ std::vector<std::string> SummaryLines(const Trace& trace, const Statistics& stat
                                  Counted(capped.configs, "config", "configs"), " are cut"));
   }
   if (!facts.cut.empty()) lines.push_back(absl::StrCat("cut: ", JoinCounts(facts.cut)));
+  if (facts.left_out > 0) {
+    lines.push_back(absl::StrCat("left out: ", Counted(facts.left_out, "call", "calls"), " (", facts.window, ")"));
+  }
   if (facts.getters > 0) {
     lines.push_back(absl::StrCat("left out: ", Counted(facts.getters, "call", "calls"),
                                  " of property getters (--include-getters keeps them)"));

@@ -256,7 +256,7 @@ TEST(Dump, OfACondition) {
   options.where.reset();
   options.ranks = *NumberSet::Parse("1");
   options.threads = {"3"};
-  EXPECT_EQ(DumpOf(&trace, options), "      7  [main-1 3]  torch.elsewhere()  10 ns\n");
+  EXPECT_EQ(DumpOf(&trace, options), "      7  [rank 1 3]  torch.elsewhere()  10 ns\n");
 }
 
 TEST(Dump, Formats) {

@@ -93,7 +93,7 @@ TEST(InfoReport, MergedTrace) {
             "\n"
             "process      label  rank  calls  never returned  threads    "
             "  log  ended                                        source\n"
-            "gpt2:main-7  gpt2      0      4               0        1  0 bytes"
+            "gpt2:rank 0  gpt2      0      4               0        1  0 bytes"
             "  closed without saying how the program ended  r/log/main-7.ttlog\n"
             "fork-8                        0               0        0  0 bytes"
             "  not closed: killed or still running          s/fork-8.ttlog\n");

@@ -1,27 +1,26 @@
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 #include <map>
 #include <optional>
 #include <set>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
 #include "serialize/base/clip_text.h"
+#include "serialize/base/monotonic_clock.h"
 #include "serialize/base/text.h"
 #include "serialize/forms/forms.h"
 #include "serialize/forms/trace_lines.h"
 #include "serialize/model/config.h"
+#include "serialize/reports/collectives.h"
 #include "serialize/reports/reports.h"
 #include "serialize/trace/run_facts.h"
+#include "serialize/trace/running.h"
 
 namespace torchtrace {
 namespace {
@@ -31,47 +30,15 @@ using nlohmann::ordered_json;
 // The most threads without an open call to list for a process.
 constexpr size_t kMaxIdleThreads = 8;
 
-// Whether a process still writes its log.
-enum class Running : uint8_t { kNo, kYes, kUnknown };
-
-// The log's writer keeps its first page mapped, whatever else it does.
-bool HasMapped(int64_t pid, const std::string& path) {
-  struct stat log;
-  if (stat(path.c_str(), &log) != 0) return false;
-  const std::string_view name = std::string_view(path).substr(path.rfind('/') + 1);
-  std::ifstream maps(absl::StrCat("/proc/", pid, "/maps"));
-  for (std::string line; std::getline(maps, line);) {
-    std::istringstream words(line);
-    std::string addresses, access, offset, device;
-    uint64_t inode = 0;
-    words >> addresses >> access >> offset >> device >> inode;
-    if (inode == log.st_ino && line.find(name) != std::string::npos) return true;
-  }
-  return false;
-}
-
-Running IsRunning(const ProcessInfo& process) {
-  if (process.closed) return process.known.program_goes_on ? Running::kUnknown : Running::kNo;
-  char host[256] = "";
-  gethostname(host, sizeof host - 1);
-  if (!process.known.pid.has_value() || process.known.host != host) return Running::kUnknown;
-  return HasMapped(*process.known.pid, process.path) ? Running::kYes : Running::kNo;
-}
-
-int64_t NowNs() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
-
 class OpenCallsReport {
  public:
   OpenCallsReport(Trace* trace, const OpenCallsOptions& options)
-      : trace_(trace), options_(options), stack_text_(*trace) {}
+      : trace_(trace), options_(options), stack_text_(*trace), collectives_(trace) {}
 
   absl::Status Read() {
     absl::Status read = trace_->Read([this](const CallRecord& record) -> absl::Status {
       last_ns_[record.process] = record.time_ns;
+      collectives_.Take(record);
       levels_.insert(record.level);
       Thread& thread = threads_[{record.process, record.thread}];
       std::vector<CallRecord>& open = thread.open;
@@ -89,16 +56,20 @@ class OpenCallsReport {
       open.pop_back();
       return absl::OkStatus();
     });
-    now_ns_ = NowNs();
+    now_ns_ = MonotonicNowNs();
+    ProcessTable processes;
+    for (const ProcessInfo& process : trace_->processes()) running_.push_back(IsRunning(process, &processes));
     return read;
   }
 
   std::string Text() {
     std::string text;
+    AppendCollectives(&text);
+    const size_t collectives = text.size();
     size_t ended = 0;
     for (uint32_t i = 0; i < trace_->processes().size(); ++i) {
       const ProcessInfo& process = trace_->processes()[i];
-      const Running running = IsRunning(process);
+      const Running running = running_[i];
       const bool any_open = std::any_of(threads_.begin(), threads_.end(), [i](const auto& thread) {
         return thread.first.first == i && !thread.second.open.empty();
       });
@@ -110,8 +81,9 @@ class OpenCallsReport {
       absl::StrAppend(&text, ProcessText(process, running), "\n");
       AppendThreads(i, running, &text);
     }
-    if (text.empty()) return "no call is open: every process has ended\n";
-    if (ended > 0) {
+    if (text.size() == collectives) {
+      absl::StrAppend(&text, text.empty() ? "" : "\n", "no call is open: every process has ended\n");
+    } else if (ended > 0) {
       absl::StrAppend(&text, "\n", Counted(ended, "process has", "processes have"), " ended, without an open call\n");
     }
     return text;
@@ -121,7 +93,7 @@ class OpenCallsReport {
     ordered_json processes = ordered_json::array();
     for (uint32_t i = 0; i < trace_->processes().size(); ++i) {
       const ProcessInfo& process = trace_->processes()[i];
-      const Running running = IsRunning(process);
+      const Running running = running_[i];
       ordered_json json = {{"process", ProcessName(process)}};
       if (process.known.pid.has_value()) json["pid"] = *process.known.pid;
       if (process.known.ranked.rank.has_value()) json["rank"] = *process.known.ranked.rank;
@@ -145,7 +117,11 @@ class OpenCallsReport {
       }
       processes.push_back(std::move(json));
     }
-    return {{"processes", std::move(processes)}};
+    ordered_json json = {{"processes", std::move(processes)}};
+    for (const CollectiveProgress& progress : collectives_.Compare()) {
+      json["collectives"].push_back(CollectiveJson(progress));
+    }
+    return json;
   }
 
  private:
@@ -156,6 +132,84 @@ class OpenCallsReport {
     bool last_raised = false;
   };
 
+  // The innermost open call of the first thread that has one, or null.
+  const CallRecord* InnermostOf(uint32_t process) const {
+    for (auto at = threads_.lower_bound({process, 0}); at != threads_.end() && at->first.first == process; ++at) {
+      if (!at->second.open.empty()) return &at->second.open.back();
+    }
+    return nullptr;
+  }
+
+  std::string ApiOf(const CallRecord& call) const {
+    return FormatApi(ReadConfigHead(trace_->identity(call.config)).api);
+  }
+
+  // `default group: ranks 0, 2 wait for rank 1`, and a line for each rank.
+  void AppendCollectives(std::string* text) const {
+    for (const CollectiveProgress& progress : collectives_.Compare()) {
+      if (!text->empty()) *text += "\n";
+      if (!progress.label.empty()) absl::StrAppend(text, PlainLine(progress.label), ": ");
+      absl::StrAppend(text,
+                      progress.default_group ? "collectives of the default group" : "collectives of unknown groups");
+      if (progress.differ.has_value()) {
+        absl::StrAppend(text, ": from number ", *progress.differ, " on ranks call different ones");
+      } else if (const std::vector<int64_t> waiting = progress.Waiting(); !waiting.empty()) {
+        absl::StrAppend(text, ": ", NameRanks(waiting), waiting.size() == 1 ? " waits for " : " wait for ",
+                        NameRanks(progress.Awaited()));
+      }
+      TextTable table({{"rank"}, {"number"}, {"last", TextTable::kLeft}, {"", TextTable::kLeft}});
+      for (const RankProgress& rank : progress.ranks) {
+        table.AddRow({absl::StrCat(rank.rank), absl::StrCat(rank.entered),
+                      rank.last.empty() ? "-" : FormatApi(rank.last), WhereItIs(rank)});
+      }
+      absl::StrAppend(text, "\n", table.Format());
+    }
+  }
+
+  // `open for 2.69 s`; `ended 2.70 s ago; in __main__.work for 3.44 s`; `ended before that; exit code 1`
+  std::string WhereItIs(const RankProgress& rank) const {
+    const ProcessInfo& process = trace_->processes()[rank.process];
+    const Running running = running_[rank.process];
+    const int64_t end_ns = EndOf(rank.process, running);
+    std::vector<std::string> parts;
+    if (!rank.last.empty()) {
+      const std::string time = FormatDuration(std::max<int64_t>(0, end_ns - rank.time_ns));
+      parts.push_back(rank.open ? absl::StrCat("open for ", time) : absl::StrCat("ended ", time, " ago"));
+    }
+    const CallRecord* const inside = InnermostOf(rank.process);
+    if (!rank.open && inside != nullptr) {
+      parts.push_back(
+          absl::StrCat("in ", ApiOf(*inside), " for ", FormatDuration(std::max<int64_t>(0, end_ns - inside->time_ns))));
+    } else if (!rank.open) {
+      parts.emplace_back("in no recorded call");
+    }
+    if (running != Running::kYes) parts.push_back(StateOf(process, running));
+    return absl::StrJoin(parts, "; ");
+  }
+
+  ordered_json CollectiveJson(const CollectiveProgress& progress) {
+    ordered_json json;
+    if (!progress.label.empty()) json["label"] = progress.label;
+    json["group"] = progress.default_group ? ordered_json("default") : ordered_json();
+    json["waiting"] = progress.Waiting();
+    json["for"] = progress.Awaited();
+    json["differ_from"] = progress.differ.has_value() ? ordered_json(*progress.differ) : ordered_json();
+    json["ranks"] = ordered_json::array();
+    for (const RankProgress& rank : progress.ranks) {
+      const Running running = running_[rank.process];
+      ordered_json one = {{"rank", rank.rank}, {"number", rank.entered}};
+      if (!rank.last.empty()) {
+        one["api"] = rank.last;
+        one[rank.open ? "open_ns" : "ended_ns_ago"] = EndOf(rank.process, running) - rank.time_ns;
+      }
+      if (const CallRecord* const inside = InnermostOf(rank.process); inside != nullptr) {
+        one["inside"] = CallJson(*inside);
+      }
+      json["ranks"].push_back(std::move(one));
+    }
+    return json;
+  }
+
   // The time until which open calls are known to have been open.
   int64_t EndOf(uint32_t process, Running running) const {
     const auto last = last_ns_.find(process);
@@ -165,13 +219,11 @@ class OpenCallsReport {
 
   static std::string ProcessText(const ProcessInfo& process, Running running) {
     std::string text = PlainLine(ProcessName(process));
-    if (process.known.ranked.rank.has_value()) absl::StrAppend(&text, ", rank ", *process.known.ranked.rank);
     if (running == Running::kYes) return absl::StrCat(text, ": running");
-    absl::StrAppend(&text, ": ",
-                    process.closed            ? DescribeEnd(process)
-                    : running == Running::kNo ? "killed"
-                                              : "killed or still running");
-    return absl::StrCat(text, "; times are up to its last record");
+    return absl::StrCat(text, ": ", StateOf(process, running), "; times are up to its last record");
+  }
+  static std::string StateOf(const ProcessInfo& process, Running running) {
+    return process.closed ? DescribeEnd(process) : running == Running::kNo ? "killed" : "killed or still running";
   }
 
   static std::string ThreadName(const ProcessInfo& process, uint32_t number) {
@@ -283,7 +335,9 @@ class OpenCallsReport {
   std::map<std::pair<uint32_t, uint32_t>, Thread> threads_;  // by process and thread
   std::map<uint32_t, int64_t> last_ns_;                      // by process: its last record
   std::set<uint8_t> levels_;                                 // of calls
+  CollectiveCalls collectives_;
   int64_t now_ns_ = 0;
+  std::vector<Running> running_;  // by process
 };
 
 }  // namespace

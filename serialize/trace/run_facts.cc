@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <filesystem>
 #include <map>
 #include <utility>
 
@@ -35,7 +34,8 @@ namespace {
 // The most names in a sentence.
 constexpr size_t kMaxNamed = 20;
 
-// `ranks 1-3, 7`
+}  // namespace
+
 std::string NameRanks(const std::vector<int64_t>& ranks) {
   std::vector<std::string> ranges;
   for (size_t i = 0; i < ranks.size();) {
@@ -51,8 +51,6 @@ std::string NameRanks(const std::vector<int64_t>& ranks) {
   if (named < ranges.size()) absl::StrAppend(&text, " and more");
   return text;
 }
-
-}  // namespace
 
 std::vector<RankGap> FindRankGaps(const std::vector<ProcessInfo>& processes) {
   struct Run {
@@ -160,6 +158,9 @@ RunFacts GatherFacts(const Trace& trace) {
     facts.open_calls += process.open_calls;
     facts.getters += known.getters;
     facts.paused = facts.paused || known.paused;
+    if (facts.window.empty()) facts.window = known.window;
+    facts.left_out += known.left_out;
+    facts.left_out_unknown = facts.left_out_unknown || known.left_out_unknown;
     facts.getters_unknown = facts.getters_unknown || known.getters_unknown;
     for (const auto& [reason, count] : process.dropped) facts.dropped[reason] += count;
     for (const auto& [what, count] : known.cut) facts.cut[what] += count;
@@ -196,13 +197,18 @@ bool IsMerged(const Trace& trace) {
                      [](const ProcessInfo& process) { return process.known.has_source; });
 }
 
+std::string_view UnlabelledName(const ProcessInfo& process) {
+  if (!process.known.name.empty()) return process.known.name;
+  std::string_view file = process.known.source.empty() ? process.path : process.known.source;
+  file.remove_prefix(file.rfind('/') + 1);  // npos + 1 is 0
+  if (file.ends_with(".gz")) file.remove_suffix(3);
+  const size_t dot = file.rfind('.');
+  return dot == 0 ? file : file.substr(0, dot);
+}
+
 std::string ProcessName(const ProcessInfo& process) {
   const std::string& label = process.known.label;
-  const std::string& path = process.known.source.empty() ? process.path : process.known.source;
-  std::filesystem::path file(path);
-  if (file.extension() == ".gz") file = file.stem();
-  const std::string name = file.stem().string();
-  return label.empty() ? name : absl::StrCat(label, ":", name);
+  return absl::StrCat(label, label.empty() ? "" : ":", std::string(UnlabelledName(process)));
 }
 
 std::string DescribeEnd(const ProcessInfo& process) {
@@ -245,6 +251,11 @@ std::vector<std::string> DescribeCompleteness(const RunFacts& facts, const Cappe
   // Calls that are left out by the program, the user, or default.
   std::vector<std::string> left_out;
   if (facts.paused) left_out.emplace_back("any calls made while tracing was paused, left out");
+  if (facts.left_out > 0 || facts.left_out_unknown) {
+    left_out.push_back(absl::StrCat(facts.left_out > 0 ? Counted(facts.left_out, "call", "calls") : "any calls",
+                                    " left out by ", facts.window,
+                                    facts.left_out_unknown ? "; not counted where a process died of a signal" : ""));
+  }
   if (facts.getters > 0 || facts.getters_unknown) {
     left_out.push_back(absl::StrCat(facts.getters > 0 ? Counted(facts.getters, "call", "calls") : "any calls",
                                     " of property getters, left out by default (--include-getters records them)",

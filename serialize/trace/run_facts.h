@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "nlohmann/json_fwd.hpp"
@@ -31,6 +32,9 @@ struct RankGap {
   std::vector<int64_t> duplicate;  // several processes that weren't forked have it
 };
 
+// `ranks 1-3, 7`: ascending ones; the first of many.
+std::string NameRanks(const std::vector<int64_t>& ranks);
+
 // Checks the runs in which some process has a rank.
 std::vector<RankGap> FindRankGaps(const std::vector<ProcessInfo>& processes);
 
@@ -48,6 +52,9 @@ struct RunFacts {
   uint64_t getters = 0;
   bool getters_unknown = false;  // in some process
   bool paused = false;           // in some process
+  std::string window;            // of some process
+  uint64_t left_out = 0;
+  bool left_out_unknown = false;  // in some process
   std::map<std::string, uint64_t> dropped;
   std::map<std::string, uint64_t> cut;
   std::vector<std::string> not_seen;  // each text once, including started programs
@@ -73,9 +80,11 @@ CappedCounts CountCapped(const Trace& trace, const Statistics& statistics);
 // True if the processes were merged from other traces, according to their metadata.
 bool IsMerged(const Trace& trace);
 
-// The name of its log: `main-1234`; for a merged process its run's label and the name of
-// the original log: `gpt2:main-1234`.
+// What the process is in its job, and its number: `rank 1, DataLoader worker 3 (1234)`; where nothing says so, the name
+// of its log: `main-1234`. With the label of its run, if it was merged: `gpt2:main-1234`.
 std::string ProcessName(const ProcessInfo& process);
+// The same without the label. Points into `process`.
+std::string_view UnlabelledName(const ProcessInfo& process);
 
 // How one process ended: `exit code 0`, `signal 9 (SIGKILL)`, `trace closed, and the program
 // went on`, or `not closed: killed or still running`.

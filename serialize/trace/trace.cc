@@ -7,6 +7,8 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/time.h"
 #include "nlohmann/json.hpp"
 #include "serialize/base/json_member.h"
 #include "serialize/model/levels.h"
@@ -104,6 +106,43 @@ std::optional<int64_t> RankMember(const json& metadata, const char* key, std::in
   return std::nullopt;
 }
 
+// Its rank, what it is in its program, how often it was started again, and its number.
+std::string NameInJob(const json& metadata, const ProcessMetadata& known) {
+  std::vector<std::string> words;
+  if (known.ranked.rank.has_value()) words.push_back(absl::StrCat("rank ", *known.ranked.rank));
+  if (std::string own = TextMember(metadata, "process_name"); !own.empty()) {
+    words.push_back(std::move(own));
+  } else if (!words.empty() && known.role == "fork") {
+    words.push_back(known.role);
+  }
+  int64_t restarts;
+  if (absl::SimpleAtoi(TextMember(Member(metadata, "environment"), "TORCHELASTIC_RESTART_COUNT"), &restarts) &&
+      restarts > 0) {
+    words.push_back(absl::StrCat("restart ", restarts));
+  }
+  if (words.empty()) return "";
+  return absl::StrCat(absl::StrJoin(words, ", "), known.pid ? absl::StrCat(" (", *known.pid, ")") : "");
+}
+
+void CountLeftOut(const json& metadata, const json& end, ProcessMetadata* known) {
+  const auto add = [&](const char* option, const std::string& value) {
+    absl::StrAppend(&known->window, known->window.empty() ? "" : " ", option, " ", value);
+  };
+  const auto count = [&](const char* option, const char* key) {
+    if (const std::optional<int64_t> number = IntMember(metadata, key)) add(option, absl::StrCat(*number));
+  };
+  count("--skip", "skip");
+  if (const std::optional<int64_t> duration_ns = IntMember(metadata, "duration_ns"))
+    add("--duration", absl::FormatDuration(absl::Nanoseconds(*duration_ns)));
+  count("--first", "first");
+  if (const json& sample = Member(metadata, "sample"); sample.is_number()) add("--sample", sample.dump());
+  count("--max-calls", "max_calls");
+  if (known->window.empty()) return;
+  const std::optional<int64_t> left_out = IntMember(end, "left_out");
+  known->left_out = static_cast<uint64_t>(std::max<int64_t>(0, left_out.value_or(0)));
+  known->left_out_unknown = Member(end, "short") == true;
+}
+
 void CountGetters(const json& metadata, const json& end, ProcessMetadata* known) {
   const auto add = [known](std::optional<int64_t> getters) {
     known->getters += static_cast<uint64_t>(std::max<int64_t>(0, getters.value_or(0)));
@@ -132,6 +171,7 @@ ProcessMetadata ParseProcessMetadata(const json& metadata) {
   known.ranked.rank = RankMember(metadata, "rank", {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"});
   known.ranked.world_size =
       RankMember(metadata, "world_size", {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"});
+  known.name = NameInJob(metadata, known);
   known.cwd = OptionalText(metadata, "cwd");
   known.package_versions = VersionsMember(metadata, "packages");
   known.has_source = FindMember(metadata, "source") != nullptr;
@@ -155,6 +195,7 @@ ProcessMetadata ParseProcessMetadata(const json& metadata) {
   const std::optional<int64_t> ended = IntMember(end, "monotonic_ns");
   if (began && ended && *ended >= *began) known.duration_ns = *ended - *began;
   CountGetters(metadata, end, &known);
+  CountLeftOut(metadata, end, &known);
   known.cut = CountsMember(end, "cut");
   // Without an end, the start and later frames have at least a part of this.
   known.not_seen = TextsMember(end, "not_seen");

@@ -39,6 +39,8 @@ struct ProcessRank {
 struct ProcessMetadata {
   // Missing texts are empty.
   std::string role;
+  // What the process is in its job, if that is known: `rank 1, DataLoader worker 3, restart 2 (1234)`.
+  std::string name;
   std::string dialect;
   std::string host;
   std::optional<int64_t> pid;
@@ -71,8 +73,11 @@ struct ProcessMetadata {
   std::string stopped;                 // why tracing stopped before that
 
   // What is missing.
-  uint64_t getters = 0;          // calls of property getters that were left out
-  bool getters_unknown = false;  // their number is unknown: a signal ended the process
+  uint64_t getters = 0;           // calls of property getters that were left out
+  bool getters_unknown = false;   // their number is unknown: a signal ended the process
+  std::string window;             // the options that leave out calls: `--skip 10 --max-calls 100`
+  uint64_t left_out = 0;          // calls that they left out
+  bool left_out_unknown = false;  // their number is unknown: a signal ended the process
   std::map<std::string, uint64_t> cut;
   std::vector<std::string> not_seen;
   std::vector<std::string> not_imported;          // packages whose calls were to be recorded, a sentence each

@@ -156,7 +156,7 @@ TEST(Where, Table) {
       {"call = 99", true},
       {"thread = 7", true},
       {"thread_name ~ pt_autograd*", true},
-      {"process = main-12", true},
+      {"process = 'rank 3 (12)'", true},
       {"pid = 12", true},
       {"host = node1", true},
       {"rank = 3", true},

@@ -281,12 +281,8 @@ WhereValue ValueOfSubject(const WhereFieldUse& field, const WhereSubject& subjec
         if (thread.number == subject.entry->thread) return WhereValue::Text(thread.name);
       }
       return {};
-    case WhereField::kProcess: {
-      const std::string& path = subject.process->path;
-      std::string_view name(path);
-      name.remove_prefix(path.rfind('/') + 1);  // npos + 1 is 0
-      return WhereValue::Text(name.substr(0, name.rfind('.')));
-    }
+    case WhereField::kProcess:
+      return WhereValue::Text(UnlabelledName(*subject.process));
     case WhereField::kPid:
       return OfNumber(subject.process->known.pid);
     case WhereField::kHost:

@@ -1,6 +1,7 @@
 """Compares torchtrace's records with the calls that the witnesses of witness.py saw."""
 
 import collections
+import difflib
 import functools
 import json
 import pathlib
@@ -66,7 +67,7 @@ def recorded_calls(dump, run):
     told = are_told((line["call"], line.get("parent"), line["level"], line["api"]) for line in dump)
     for line, is_told in zip(dump, told):
         call = Call(line["level"], line["api"], line["args"], line["kwargs"], is_told)
-        pid = int(line["process"].rpartition("-")[2])
+        pid = int(re.search(r"(\d+)\)?$", line["process"])[1])
         (calls[pid] if (pid, line["thread"]) in main_threads else others).append(call)
     return dict(calls), others
 
@@ -164,7 +165,30 @@ def label_of(call):
     return call.kwargs.get("rounding_mode") if call.api == MARK and call.raised else None
 
 
-def sections(threads):
+def told_of(calls):
+    """Of the recorded calls those of level 1 that a mode would receive."""
+    told = are_told((each.number, each.parent, each.level, each.api) for each in calls)
+    return [call for call, is_told in zip(calls, told) if is_told and call.level == 1]
+
+
+def recorded_sections(calls):
+    threads = collections.defaultdict(list)
+    for call in told_of(calls):
+        one = Told(call.api, call.args, call.kwargs, call.outcome == "raised")
+        threads[call.process, call.thread].append(one)
+    return sections(threads.values())
+
+
+# The same mark at level 2.
+MARK_OPERATOR = "aten::div.Tensor_mode"
+
+
+def label_of_operator(call):
+    label = call.kwargs.get("rounding_mode") if call.api == MARK_OPERATOR else None
+    return None if label in ("trunc", "floor") else label
+
+
+def sections(threads, label_of=label_of):
     """{label: calls after that mark} from the lists of calls of each thread. The mark of a failure
     counts as a call."""
     found = {}
@@ -182,11 +206,80 @@ def sections(threads):
 
 def told_calls(folder):
     """The calls that a witness saw on each thread."""
+    return _of_threads(folder, "told", lambda call: Told(*call))
+
+
+def dispatched_calls(folder):
+    return _of_threads(folder, "dispatched", lambda call: Call(2, *call))
+
+
+def _of_threads(folder, witness, made):
     threads = collections.defaultdict(list)
-    for path in pathlib.Path(folder).glob("told-*.jsonl"):
+    for path in pathlib.Path(folder).glob(f"{witness}-*.jsonl"):
         for thread, *call in read_lines(path):
-            threads[path.stem, thread].append(Told(*call))
+            threads[path.stem, thread].append(made(call))
     return threads.values()
+
+
+def recorded_operators(calls):
+    threads = collections.defaultdict(list)
+    for each in calls:
+        if each.level == 2:
+            call = Call(2, each.api, each.args, each.kwargs)
+            threads[each.process, each.thread].append(call)
+    return threads.values()
+
+
+# A mode isn't asked when a Parameter is made (`Tensor._make_subclass`), which detaches.
+DETACH = "aten::detach"
+
+
+def same_operators(recorded, seen):
+    """Whether the operators that the mode saw are recorded, in order, and nothing else."""
+    return _same_but_for(recorded, seen, same_call, [])
+
+
+def same_but_for_the_mode(recorded, seen):
+    """The same, for records of a run without the mode."""
+
+    def same(mine, theirs):
+        return same_call(mine, theirs) or (
+            mine.api != theirs.api and as_without_mode(mine.api) == as_without_mode(theirs.api)
+        )
+
+    return _same_but_for(recorded, seen, same, [DETACH])
+
+
+def _same_but_for(recorded, seen, same, only_seen):
+    recorded = [call._replace(args=defined(call.args)) for call in recorded]
+    at = 0
+    for call in seen:
+        while at < len(recorded) and not same(recorded[at], call) and recorded[at].api == DETACH:
+            at += 1
+        if at < len(recorded) and same(recorded[at], call):
+            at += 1
+        elif call.api not in only_seen:
+            return False
+    return all(call.api == DETACH for call in recorded[at:])
+
+
+def defined(value):
+    """With None for undefined tensors: so a mode gets them."""
+    if isinstance(value, list):
+        return [defined(each) for each in value]
+    if isinstance(value, dict):
+        if value.get("defined") is False:
+            return None
+        return {name: defined(each) for name, each in value.items()}
+    return value
+
+
+# Under a mode autograd calls functional operators, and detaches what it saved.
+WITHOUT_MODE = re.compile(r"_(?=\.|$)")
+
+
+def as_without_mode(api):
+    return "aten::view" if api == "aten::_reshape_alias" else WITHOUT_MODE.sub("", api)
 
 
 # Functions of *args that pass all of them to modes as a single tuple.
@@ -251,6 +344,55 @@ def same_section(recorded, told):
             while call.raised and told and CONVERSIONS.fullmatch(told[0].api):
                 del told[0]
     return not told
+
+
+def without_getters(sections):
+    return {
+        label: [call for call in calls if not call.api.endswith(".__get__")]
+        for label, calls in sections.items()
+    }
+
+
+def short(value):
+    """A described value in few characters: T[2, 3] is a tensor."""
+    if isinstance(value, dict):
+        if value.get("type") == "torch.Tensor":
+            more = [each for name, each in value.items() if name not in ("type", "shape", "device")]
+            return f"T{value.get('shape', ' undefined')}" + "".join(
+                f":{each}" for each in more if each != "torch.float32"
+            )
+        inside = value.get("value", "")
+        if isinstance(inside, list):
+            inside = ", ".join(map(short, inside))
+        return f"{value.get('type')}({inside})"
+    return repr(value)
+
+
+def shown(call):
+    arguments = [short(value) for value in call.args]
+    arguments += [f"{name}={short(value)}" for name, value in call.kwargs.items()]
+    raised = " raised" * getattr(call, "raised", False)
+    return f"    {call.api}({', '.join(arguments)}){raised}"[:300]
+
+
+def differences(ours, theirs, is_known, same):
+    """A text for each section that differs."""
+    found = []
+    for label, wanted in theirs.items():
+        if is_known(label):
+            continue
+        mine = ours.get(label)
+        if mine is None or not same(mine, wanted):
+            lines = difflib.unified_diff(
+                [*map(shown, wanted)],
+                [*map(shown, mine or [])],
+                "told",
+                "recorded",
+                n=2,
+                lineterm="",
+            )
+            found.append("\n".join([label, *lines]))
+    return found
 
 
 # ---- The profile: level 2 has exactly the operators directly below autograd ----

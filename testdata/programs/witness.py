@@ -3,13 +3,15 @@
     witness.py modes FOLDER SCRIPT [ARGS...]     a TorchFunctionMode and a TorchDispatchMode
     witness.py functions FOLDER SCRIPT [ARGS...] a TorchFunctionMode alone
     witness.py told FOLDER SCRIPT [ARGS...]      the same on every thread, getters and failures too
+    witness.py dispatched FOLDER SCRIPT [ARGS...] a TorchDispatchMode alone, on every thread
     witness.py counts FOLDER SCRIPT [ARGS...]    every RecordFunction, and calls of Python functions
 
 The modes write FOLDER/modes-PID.jsonl, one line for each call as it begins:
 [level, api, args, kwargs], in the JSON form of docs/TEXT.md. `told` writes FOLDER/told-PID.jsonl,
-one line for each call as it ends: [thread, api, args, kwargs, whether it raised]. The others write
-FOLDER/operators.jsonl, the program's operators on the main thread as PyTorch's own profiler tells
-them: [depth, name, shapes].
+one line for each call as it ends: [thread, api, args, kwargs, whether it raised]. `dispatched`
+writes FOLDER/dispatched-PID.jsonl, for each call as it begins: [thread, api, args, kwargs]. A
+program can also `install` one of these two itself. The others write FOLDER/operators.jsonl, the
+program's operators on the main thread as PyTorch's own profiler tells them: [depth, name, shapes].
 `counts` writes FOLDER/functions.json: {name: calls} of the functions and methods of torch that
 Python called.
 """
@@ -258,19 +260,6 @@ class Told(TorchFunctionMode):
             self.refused.row = row
         return result
 
-    def on_every_thread(self):
-        """Puts the mode at the bottom of the mode stacks of threads that start from now on."""
-        start = _thread.start_new_thread
-
-        def start_new_thread(function, args, *kwargs):
-            def run(*args, **kwargs):
-                with self:
-                    return function(*args, **kwargs)
-
-            return start(run, args, *kwargs)
-
-        _thread.start_new_thread = threading._start_new_thread = start_new_thread
-
     def stay_at_the_bottom(self):
         """Makes a default device, which goes to the bottom of the stack too, go above this mode."""
         cls = torch.utils._device.DeviceContext
@@ -306,15 +295,43 @@ def push_modes(modes):
 class DispatchWitness(TorchDispatchMode):
     supports_higher_order_operators = True
 
-    def __init__(self, journal):
+    def __init__(self, journal, of_thread=False):
         super().__init__()
         self.journal = journal
+        self.of_thread = of_thread
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        self.journal.write(2, func.name(), args, kwargs)
+        first = threading.get_native_id() if self.of_thread else 2
+        self.journal.write(first, func.name(), args, kwargs)
         # The mode's own call of the operator is not a call of the program.
         with torch._C.DisableTorchFunction():
             return func(*args, **(kwargs or {}))
+
+
+def on_every_thread(mode):
+    """Puts the mode at the bottom of the mode stacks of threads that start from now on."""
+    start = _thread.start_new_thread
+
+    def start_new_thread(function, args, *kwargs):
+        def run(*args, **kwargs):
+            with mode:
+                return function(*args, **kwargs)
+
+        return start(run, args, *kwargs)
+
+    _thread.start_new_thread = threading._start_new_thread = start_new_thread
+
+
+def install(kind, folder):
+    """The mode that writes `told` or `dispatched`, on for this thread and those that start later.
+    Returns it."""
+    if kind == "told":
+        mode = Told(Journal(folder, kind))
+        mode.stay_at_the_bottom()
+    else:
+        mode = DispatchWitness(Journal(folder, kind), of_thread=True)
+    on_every_thread(mode)
+    return mode.__enter__()
 
 
 # ---- The counts ----
@@ -432,12 +449,12 @@ def main():
     def run():
         runpy.run_path(sys.argv[0], run_name="__main__")
 
-    if kind == "told":
-        witness = Told(Journal(folder, "told"))
-        witness.on_every_thread()
-        witness.stay_at_the_bottom()
-        with witness:
+    if kind in ("told", "dispatched"):
+        mode = install(kind, folder)
+        try:
             run()
+        finally:
+            mode.__exit__(None, None, None)
         return
     start_profile(folder)
     if kind == "counts":

@@ -10,6 +10,7 @@ Options take all of them, other dtypes, and fewer samples.
 
 import argparse
 import hashlib
+import itertools
 import warnings
 
 import torch
@@ -64,6 +65,24 @@ def add_to(digest, values):
             digest.update(plain.reshape(-1).view(torch.uint8).numpy().tobytes())
 
 
+def gradients(result, sample):
+    """Of what a call returned, for what it took; None if there are none."""
+    inputs = [
+        leaf
+        for leaf in tree_leaves([sample.input, sample.args, sample.kwargs])
+        if isinstance(leaf, torch.Tensor) and leaf.requires_grad
+    ]
+    roots = [
+        leaf
+        for leaf in tree_leaves(result)
+        if isinstance(leaf, torch.Tensor) and leaf.grad_fn is not None
+    ]
+    if not inputs or not roots:
+        return None
+    ones = [torch.ones_like(root) for root in roots]
+    return torch.autograd.grad(roots, inputs, ones, allow_unused=True)
+
+
 def run_samples(op, dtypes, most):
     torch.manual_seed(11)
     digest = hashlib.sha256()
@@ -73,19 +92,8 @@ def run_samples(op, dtypes, most):
         try:
             result = op(sample.input, *sample.args, **sample.kwargs)
             add_to(digest, result)
-            inputs = [
-                leaf
-                for leaf in tree_leaves([sample.input, sample.args, sample.kwargs])
-                if isinstance(leaf, torch.Tensor) and leaf.requires_grad
-            ]
-            roots = [
-                leaf
-                for leaf in tree_leaves(result)
-                if isinstance(leaf, torch.Tensor) and leaf.grad_fn is not None
-            ]
-            if inputs and roots:
-                ones = [torch.ones_like(root) for root in roots]
-                add_to(digest, torch.autograd.grad(roots, inputs, ones, allow_unused=True))
+            if (grads := gradients(result, sample)) is not None:
+                add_to(digest, grads)
         except Exception as error:
             failures += 1
             digest.update(type(error).__name__.encode())
@@ -95,8 +103,11 @@ def run_samples(op, dtypes, most):
 def samples_of(op, dtypes, most):
     for dtype in dtypes:
         backward = op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
-        # All are made: a generator that is dropped ends its modes when it is collected.
-        yield from [*op.sample_inputs("cpu", dtype, requires_grad=backward)][:most]
+        made = iter(op.sample_inputs("cpu", dtype, requires_grad=backward))
+        taken = [*itertools.islice(made, most)]
+        # Now, and not when it is collected, it leaves the modes that it entered.
+        getattr(made, "close", int)()
+        yield from taken
 
 
 def main():

@@ -204,6 +204,28 @@ setup_paddle() {
   cp "$wanted" "$stamp"
 }
 
+# Packages whose tests tools/fidelity runs, beside .venv's torch; linear-operator's tests are in its source alone.
+FIDELITY_VENV=$BUILD_DIR/venv/fidelity
+FIDELITY_SOURCES=$BUILD_DIR/fidelity/sources
+setup_fidelity() {
+  local stamp=$FIDELITY_VENV/requirements wanted=$ROOT/tools/requirements-fidelity.txt
+  cmp -s "$wanted" "$stamp" && return
+  say "setup: installing packages with tests into ${FIDELITY_VENV#"$ROOT/"}"
+  logged venv-fidelity "$VENV/bin/python3" -m venv --clear "$FIDELITY_VENV" || die "setup: could not make $FIDELITY_VENV"
+  local site pip=("$FIDELITY_VENV/bin/python3" -m pip --disable-pip-version-check) source
+  for site in "$FIDELITY_VENV"/lib/python3*/site-packages; do
+    echo "$VENV/lib/$(basename "$(dirname "$site")")/site-packages" >"$site/torch.pth"
+  done
+  logged pip-fidelity "${pip[@]}" install --no-deps -r "$wanted" || die "setup: could not install the packages of $wanted"
+  source=$(sed -n '/^linear-operator==/p' "$wanted")
+  mkdir -p "$FIDELITY_SOURCES"
+  if ! logged download-fidelity "${pip[@]}" download --no-deps --no-binary :all: -d "$FIDELITY_SOURCES" "$source" ||
+    ! tar -C "$FIDELITY_SOURCES" -xzf "$FIDELITY_SOURCES"/linear_operator-*.tar.gz; then
+    die "setup: could not get the source of $source"
+  fi
+  cp "$wanted" "$stamp"
+}
+
 BUILDIFIER_VERSION=8.2.1
 BUILDIFIER=$BUILD_DIR/node/node_modules/.bin/buildifier
 setup_buildifier() {

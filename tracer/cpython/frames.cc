@@ -9,6 +9,7 @@
 #endif
 
 #include "tracer/cpython/interpreter.h"
+#include "tracer/cpython/objects.h"
 
 namespace torchtrace {
 namespace {
@@ -163,6 +164,19 @@ PyObject* GlobalsOf(size_t index) {
   const InterpreterFrame* frame = Innermost();
   for (; frame != nullptr && index > 0; --index) frame = FirstBegun(PreviousFrame(frame));
   return frame == nullptr ? nullptr : frame->f_globals;
+}
+
+PyObject* ArgumentOf(std::string_view function, std::string_view file, std::string_view parameter) {
+  for (const InterpreterFrame* frame = Innermost(); frame != nullptr; frame = FirstBegun(PreviousFrame(frame))) {
+    const PyCodeObject* const code = CodeOf(frame);
+    if (!TextIs(code->co_name, function) || !IsText(code->co_filename) || !PyUnicode_IS_ASCII(code->co_filename))
+      continue;
+    if (!AsciiText(code->co_filename).ends_with(file)) continue;
+    for (Py_ssize_t i = 0; i < code->co_argcount; ++i) {
+      if (TextIs(ParameterName(code, i), parameter)) return LocalOf(frame, i);
+    }
+  }
+  return nullptr;
 }
 
 int LineOf(const RunningFrame& frame) {

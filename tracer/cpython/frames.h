@@ -7,6 +7,7 @@
 #include <Python.h>
 
 #include <cstddef>
+#include <string_view>
 
 #if PY_VERSION_HEX >= 0x030B0000
 #define Py_BUILD_CORE
@@ -148,6 +149,10 @@ size_t RunningFrames(RunningFrame* frames, size_t most);
 
 // The module globals of the `index`th of these frames; borrowed, null if there is no such frame. Needs the GIL.
 PyObject* GlobalsOf(size_t index);
+
+// The argument that the innermost running call of a function got for `parameter`: of the function of that name in a
+// file whose path ends with `file`. Borrowed: the frame keeps it. Null if there is none. Needs no GIL.
+PyObject* ArgumentOf(std::string_view function, std::string_view file, std::string_view parameter);
 
 // 0 for an instruction that the compiler added. Needs no GIL.
 int LineOf(const RunningFrame& frame);

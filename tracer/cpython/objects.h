@@ -1,5 +1,5 @@
 // What CPython's versions keep in different places or export under different names: for types, functions, ints, sets
-// and instances. No function here calls Python code. All need the GIL and return borrowed references.
+// and instances. No function here calls Python code. All but HoldsGil need the GIL and return borrowed references.
 
 #ifndef TORCHTRACE_TRACER_CPYTHON_OBJECTS_H_
 #define TORCHTRACE_TRACER_CPYTHON_OBJECTS_H_
@@ -36,6 +36,13 @@ inline PyThreadState* CurrentThread() {
 #else
   return _PyThreadState_UncheckedGet();
 #endif
+}
+
+// Whether the calling thread holds the GIL. PyGILState_Check returns 1 on all threads once there was a subinterpreter.
+inline bool HoldsGil() {
+  if (Py_IsInitialized() == 0 || PythonIsEnding()) return false;
+  PyThreadState* const own = PyGILState_GetThisThreadState();
+  return own != nullptr && own == CurrentThread();
 }
 
 // ---- types ----

@@ -171,8 +171,8 @@ absl::Status OutputFolder::TakeLock() {
 }
 
 absl::Status OutputFolder::Share() {
-  lock_.reset();
-  absl::StatusOr<std::unique_ptr<FolderLock>> lock = FolderLock::Share(log_);
+  absl::StatusOr<std::unique_ptr<FolderLock>> lock =
+      lock_ == nullptr ? FolderLock::Share(log_) : FolderLock::Share(std::move(lock_));
   if (absl::IsAlreadyExists(lock.status())) return Occupied(lock.status().message());
   if (!lock.ok()) return lock.status();
   lock_ = *std::move(lock);

@@ -50,7 +50,7 @@ Json Environment(const std::vector<const char*>& prefixes) {
 constexpr const char* kRankVariables[] = {
     "RANK",       "WORLD_SIZE",           "LOCAL_RANK",           "LOCAL_WORLD_SIZE",
     "GROUP_RANK", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK",
-    "PMI_SIZE",   "SLURM_PROCID",         "SLURM_NTASKS"};
+    "PMI_SIZE",   "SLURM_PROCID",         "SLURM_NTASKS",         "TORCHELASTIC_RESTART_COUNT"};
 
 // A new one each time the machine boots; empty if the system doesn't provide it.
 std::string BootId() {
@@ -99,6 +99,11 @@ std::string FormatRunMetadata(const RunMetadata& metadata, const RecordingOption
     if (!options.frame_exclude.empty()) json["frame_exclude"] = options.frame_exclude;
     if (options.frame_depth != 0) json["frame_depth"] = options.frame_depth;
   }
+  if (options.skip != 0) json["skip"] = options.skip;
+  if (options.duration_ns != 0) json["duration_ns"] = options.duration_ns;
+  if (options.first != 0) json["first"] = options.first;
+  if (options.sample < 1) json["sample"] = options.sample;
+  if (options.max_calls != 0) json["max_calls"] = options.max_calls;
   if (options.stacks != WhichCalls::kNone) {
     json["stacks"] = WhichCallsName(options.stacks);
     json["stack_format"] = options.stack_format;

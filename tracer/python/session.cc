@@ -13,6 +13,7 @@
 #include "tracer/cpython/frames.h"
 #include "tracer/launch/run_metadata.h"
 #include "tracer/python/import_watch.h"
+#include "tracer/python/process_name.h"
 #include "tracer/python/program_end.h"
 #include "tracer/python/python_stack.h"
 #include "tracer/python/thread_names.h"
@@ -133,6 +134,7 @@ void DisarmLevels() {
   UnwatchImports(&ArmedSession());
   UninstallAll();
   TellThreadName();
+  recorder->TellProcessName();
   // The program may have set its own rank.
   if (const std::string now = ChangedRankVariables(); !now.empty() && recorder->OwnsEnvironment())
     recorder->AddOwnMetadata(now);
@@ -167,6 +169,7 @@ void LetRecorderAsk(const std::string& dialect, RecorderOptions* options) {
   options->make_stack = PythonStacksFor(dialect);
   options->name_thread = PythonThreadName;
   options->fork_metadata = ChangedRankVariables;
+  options->name_process = PythonProcessName;
   ArmedSession().rank_variables = FormatRankVariables();
 }
 

@@ -20,13 +20,6 @@ namespace {
 // Plain memory, because it is also read while the thread ends.
 thread_local char t_name[kThreadNameBytes];
 
-// PyGILState_Check returns 1 on all threads once there was a subinterpreter.
-bool HasGil() {
-  if (Py_IsInitialized() == 0 || PythonIsEnding()) return false;
-  PyThreadState* const own = PyGILState_GetThisThreadState();
-  return own != nullptr && own == CurrentThread();
-}
-
 void Keep(std::string_view name) {
   size_t bytes = name.copy(t_name, sizeof t_name - 1);
   // Cuts between characters.
@@ -80,7 +73,7 @@ void KeepThreadName(PyObject* started) {
 }
 
 std::string PythonThreadName() {
-  if (HasGil()) KeepThreadName(nullptr);
+  if (HoldsGil()) KeepThreadName(nullptr);
   return t_name;
 }
 

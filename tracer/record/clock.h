@@ -5,13 +5,13 @@
 #ifndef TORCHTRACE_TRACER_RECORD_CLOCK_H_
 #define TORCHTRACE_TRACER_RECORD_CLOCK_H_
 
-#include <time.h>
-
 #include <cstdint>
 
 #if defined(__x86_64__)
 #include <x86intrin.h>
 #endif
+
+#include "serialize/base/monotonic_clock.h"
 
 namespace torchtrace {
 
@@ -25,11 +25,7 @@ struct ClockState {
 };
 extern ClockState g_clock __attribute__((visibility("default")));
 
-inline uint64_t MonotonicNs() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
-}
+inline uint64_t MonotonicNs() { return static_cast<uint64_t>(MonotonicNowNs()); }
 
 // Time in clock units since an arbitrary moment, the same for all threads.
 inline uint64_t ClockNow() {

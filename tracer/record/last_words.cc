@@ -9,10 +9,7 @@
 #include "tracer/record/clock.h"
 
 namespace torchtrace {
-namespace {
 
-// JSON is written by hand here: the library's destructors allocate, which ends the process if memory has run out.
-// Bytes that aren't UTF-8 become U+FFFD.
 void AppendJson(std::string_view text, std::string* json) {
   json->push_back('"');
   while (!text.empty()) {
@@ -28,8 +25,6 @@ void AppendJson(std::string_view text, std::string* json) {
   }
   json->push_back('"');
 }
-
-}  // namespace
 
 std::string NotSeenJson(const SessionNotes& notes) {
   std::string json;
@@ -72,16 +67,18 @@ std::string FormatLastWords(const LastWords& words, bool with_threads) {
   const ClockReading now = ReadClock();
   absl::StrAppend(&json, R"(,"units":)", now.units, R"(,"monotonic_ns":)", now.monotonic_ns);
 
-  uint64_t getters = 0;
+  uint64_t getters = 0, left_out = 0;
   const char* separator = with_threads ? R"(,"threads":[)" : nullptr;
   for (const auto& [number, total] : words.threads) {
     getters += total.getters;
+    left_out += total.left_out;
     if (!with_threads) continue;
     absl::StrAppend(&json, std::exchange(separator, ","), R"({"number":)", number, R"(,"calls":)", total.calls,
                     R"(,"getters":)", total.getters, "}");
   }
   if (with_threads) absl::StrAppend(&json, words.threads.empty() ? separator : "", "]");
   absl::StrAppend(&json, R"(,"getters":)", getters);
+  if (left_out != 0) absl::StrAppend(&json, R"(,"left_out":)", left_out);
 
   absl::StrAppend(&json, ",", NotSeenJson(words.notes));
   separator = R"(,"cut":{)";

@@ -25,6 +25,7 @@ struct ProgramEnd {
 struct ThreadTotals {
   uint64_t calls = 0;
   uint64_t getters = 0;
+  uint64_t left_out = 0;  // by CallWindow
 };
 
 // A program that the traced one started, which isn't traced.
@@ -48,6 +49,10 @@ struct LastWords {
   uint64_t intern_resets = 0;
   std::string_view stop_reason;  // empty: recording has not stopped early
 };
+
+// JSON is written by hand: the library's destructors allocate, which ends the process if memory has run out. Bytes that
+// aren't UTF-8 become U+FFFD.
+void AppendJson(std::string_view text, std::string* json);
 
 // Members of a JSON object.
 std::string NotSeenJson(const SessionNotes& notes);

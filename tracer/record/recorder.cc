@@ -72,9 +72,6 @@ namespace {
 thread_local ThreadHolder t_holder;
 }  // namespace
 
-std::atomic<uint64_t> SessionState::epoch_{0};
-std::atomic<uint64_t> SessionState::session_{0};
-std::atomic<bool> SessionState::wants_results_{false};
 std::atomic<void (*)()> Recorder::enter_open_calls_{nullptr};
 std::atomic<std::string (*)(std::string_view)> Recorder::schema_of_{nullptr};
 
@@ -108,9 +105,11 @@ absl::Status Recorder::Begin(RecorderOptions options) {
   next_thread_ = 0;
   parent_pid_ = 0;
   forked_ = false;
+  named_ = false;
   before_children_.reset();
   paused_ = was_paused_ = options_->recording.start_paused;
   over_ = false;
+  held_ = false;
   pid_ = getpid();
   had_log_ = false;
   log_.reset();
@@ -119,6 +118,9 @@ absl::Status Recorder::Begin(RecorderOptions options) {
     if (absl::Status status = OpenLog(); !status.ok()) return status;
   }
   ShareForksWithoutLog();
+  const RecordingOptions& recording = options_->recording;
+  window_ = CallWindow::Limits(recording) ? std::make_shared<CallWindow>(recording) : nullptr;
+  SessionState::MapControlPage(options_->log_folder);
   tags_ = options_->tags == "{}" ? "" : options_->tags;
   ++tags_version_;
   ++session_;
@@ -142,8 +144,27 @@ void Recorder::SetPaused(bool paused) {
     std::lock_guard<std::mutex> lock(mutex_);
     if (std::exchange(paused_, paused) == paused) return;
     NewEpoch();
-    if (!paused || finished_ || std::exchange(was_paused_, true) || log_ == nullptr) return;
-    log_->AppendMetadata(kPaused).IgnoreError();
+    if (paused) NotePaused();
+  });
+}
+
+void Recorder::NotePaused() {
+  if (finished_ || std::exchange(was_paused_, true) || log_ == nullptr) return;
+  log_->AppendMetadata(kPaused).IgnoreError();
+}
+
+bool Recorder::HeldByControl() {
+  const ControlPage& page = SessionState::control();
+  const uint32_t order = page.order.load(std::memory_order_acquire);
+  if (order == ControlPage::kWindow && MonotonicNs() < page.until_ns.load(std::memory_order_relaxed)) return false;
+  if (Recorder* const recorder = Get(); !recorder->held_.exchange(true)) recorder->NoteHeld();
+  return order != ControlPage::kNone;
+}
+
+void Recorder::NoteHeld() {
+  OrStop([this] {
+    std::lock_guard<std::mutex> lock(mutex_);
+    NotePaused();
   });
 }
 
@@ -207,6 +228,7 @@ absl::Status Recorder::OpenLog() {
   if (const std::string json = forked_ ? EnvironmentNow() : ""; !json.empty()) {
     if (absl::Status status = (*log)->AppendMetadata(json); !status.ok()) return status;
   }
+  if (absl::Status status = WriteProcessName(log->get()); !status.ok()) return status;
   if (was_paused_) {
     if (absl::Status status = (*log)->AppendMetadata(kPaused); !status.ok()) return status;
   }
@@ -222,6 +244,23 @@ absl::Status Recorder::OpenLog() {
   had_log_ = true;
   end_frame_ = *end;
   return absl::OkStatus();
+}
+
+absl::Status Recorder::WriteProcessName(LogWriter* log) {
+  if (named_ || (!forked_ && !options_->waits_for_calls) || options_->name_process == nullptr) return absl::OkStatus();
+  const std::string name = options_->name_process();
+  if (name.empty()) return absl::OkStatus();
+  named_ = true;
+  std::string json = R"({"process_name":)";
+  AppendJson(name, &json);
+  return log->AppendMetadata(json + "}");
+}
+
+void Recorder::TellProcessName() {
+  OrStop([this] {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (!finished_ && log_ != nullptr) WriteProcessName(log_.get()).IgnoreError();
+  });
 }
 
 ThreadRecorder* Recorder::ThisThread() {
@@ -314,7 +353,7 @@ void Recorder::EndThread(ThreadRecorder* thread) {
   OrStop([&] {
     std::lock_guard<std::mutex> lock(mutex_);
     if (finished_ || thread->session_ != session_) return;
-    ended_threads_[thread->number_] = {thread->calls_.get(), thread->getters_.get()};
+    ended_threads_[thread->number_] = thread->totals();
     if (!thread->writer_.open()) return;
     free_frames_.push_back({thread->writer_, thread->frame_number_});
     thread->writer_ = CallWriter();
@@ -419,6 +458,7 @@ void Recorder::Stop(std::string_view reason) {
 }
 
 bool Recorder::RecoverFrame(const void* address) {
+  if (SessionState::RecoverControlPage(address)) return true;
   if (!MapZerosOverFrame(address)) return false;
   Recorder* const recorder = Get();
   if (recorder == nullptr) return true;
@@ -435,7 +475,7 @@ bool Recorder::RecoverFrame(const void* address) {
 LastWords Recorder::WordsOf(const ProgramEnd& end) const {
   LastWords words{end, ended_threads_, notes_, intern_resets_.load(), stop_reason()};
   for (const ThreadRecorder* thread : threads_) {
-    words.threads[thread->number_] = {thread->calls_.get(), thread->getters_.get()};
+    words.threads[thread->number_] = thread->totals();
   }
   const uint32_t without_log = forked_ || g_forks_without_log == nullptr ? 0 : g_forks_without_log->load();
   if (without_log != 0) {
@@ -471,6 +511,7 @@ void Recorder::Finish(const ProgramEnd& end) {
   stopped_ = true;
   SessionState::session_ = 0;
   NewEpoch();
+  SessionState::UnmapControlPage();
   if (log_ == nullptr) return;  // a forked child that made no call
   if (own != nullptr) own->CloseFrame();
   for (FreeFrame& frame : free_frames_) LogWriter::Close(frame.writer.frame(), frame.writer.calls());
@@ -531,9 +572,12 @@ void Recorder::AfterForkInChild() {
   recorder->next_thread_ = 0;
   recorder->parent_pid_ = recorder->pid_;
   recorder->forked_ = true;
+  recorder->named_ = false;
+  if (recorder->window_ != nullptr) recorder->window_->Begin();
   recorder->had_log_ = false;
   recorder->before_children_.reset();
   recorder->was_paused_ = recorder->paused_;
+  recorder->held_ = false;
   if (recorder->stopped()) recorder->finished_ = true;
   recorder->intern_bytes_ = 0;
   recorder->thread_count_ = 0;
@@ -548,6 +592,7 @@ void Recorder::AfterForkInChild() {
       own->next_frame_bytes_ = 0;
       own->calls_.Set(0);
       own->getters_.Set(0);
+      own->left_out_.Set(0);
       own->number_ = recorder->next_thread_++;
       recorder->threads_.insert(std::move(own_entry));
     }

@@ -33,6 +33,7 @@
 #include "absl/status/status.h"
 #include "serialize/log/call_writer.h"
 #include "serialize/log/log_writer.h"
+#include "tracer/record/call_window.h"
 #include "tracer/record/export.h"
 #include "tracer/record/last_words.h"
 #include "tracer/record/recording_options.h"
@@ -63,6 +64,9 @@ struct RecorderOptions {
   std::function<std::string()> name_thread;
   // Asked whenever a thread needs a new frame; false: nothing more is recorded in this session. Null: it goes on.
   std::function<bool()> goes_on;
+  // What a process that another traced one started is in its program, `DataLoader worker 3`; asked at its first call,
+  // and, if that thread didn't know, at the end. Empty: unknown.
+  std::function<std::string()> name_process;
   // Metadata of a forked process at its first call, as a JSON object's text; empty: none.
   std::function<std::string()> fork_metadata;
 };
@@ -74,8 +78,12 @@ class TORCHTRACE_EXPORT Recorder {
   // Null before the first Start.
   static Recorder* Get();
 
-  // Hooks ask this first: false if no session is active, or it is paused or stopped.
-  static bool Recording() { return SessionState::epoch() != 0; }
+  // Hooks ask this first: false if no session is active, or it is paused or stopped, by the program or the user
+  // (control_page.h).
+  static bool Recording() {
+    return SessionState::epoch() != 0 &&
+           (SessionState::control().order.load(std::memory_order_relaxed) == ControlPage::kNone || !HeldByControl());
+  }
   // Whether a session is active: recorded calls may still end.
   static bool SessionIsOn() { return SessionState::session() != 0; }
   // Whether the session records what calls return.
@@ -89,6 +97,9 @@ class TORCHTRACE_EXPORT Recorder {
   void AddMetadata(const std::string& json);
   // The same for this process's log alone: forked processes don't repeat it.
   void AddOwnMetadata(const std::string& json);
+
+  // Records what the process is in its program, if it is known only now (RecorderOptions::name_process).
+  void TellProcessName();
 
   // For run.json's lists of what was not seen or was cut; each text appears once.
   void NoteNotSeen(const std::string& text) { Note(&SessionNotes::not_seen, text); }
@@ -168,6 +179,10 @@ class TORCHTRACE_EXPORT Recorder {
   absl::Status OpenLog();
   const char* Role() const { return forked_ ? "fork" : options_->waits_for_calls ? "child" : "main"; }
   void FinishShort(const ProgramEnd& end);
+  // What the control page says, which isn't kNone: whether nothing is recorded now.
+  static bool HeldByControl();
+  void NoteHeld();
+  void NotePaused();  // needs the lock
   std::string FirstMetadata();
   // A frame for `thread`, perhaps one that another thread left half full.
   bool TakeFrame(ThreadRecorder* thread, uint64_t bytes);
@@ -182,6 +197,7 @@ class TORCHTRACE_EXPORT Recorder {
   void WriteLastWords(const ProgramEnd& end);
   void Note(std::set<std::string> SessionNotes::* list, const std::string& text);
   std::string EnvironmentNow() const;
+  absl::Status WriteProcessName(LogWriter* log);
   void NoteChild();
   static void BeforeFork();
   static void AfterForkInParent();
@@ -196,6 +212,7 @@ class TORCHTRACE_EXPORT Recorder {
   std::atomic<bool> finished_{true};
   std::atomic<bool> follows_{false};
   std::atomic<bool> had_log_{false};
+  std::atomic<bool> held_{false};               // HeldByControl has returned true in this process
   std::optional<std::string> before_children_;  // fork_metadata at the first fork or start of a Python
   std::atomic<uint64_t> intern_bytes_{0};
   std::atomic<uint64_t> intern_resets_{0};
@@ -206,6 +223,7 @@ class TORCHTRACE_EXPORT Recorder {
 
   std::mutex mutex_;  // guards everything below
   std::shared_ptr<const RecorderOptions> options_;
+  std::shared_ptr<CallWindow> window_;  // null: all calls are recorded
   std::unique_ptr<LogWriter> log_;
   Frame end_frame_;  // reserved at the start so that the end can always be written
   std::vector<FreeFrame> free_frames_;
@@ -229,6 +247,7 @@ class TORCHTRACE_EXPORT Recorder {
   int pid_ = 0;
   int parent_pid_ = 0;  // the traced parent of a forked process
   bool forked_ = false;
+  bool named_ = false;  // the log has what the process is in its program
 };
 
 template <typename Body>

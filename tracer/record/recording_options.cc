@@ -27,6 +27,11 @@ void ForEachMember(Options& options, const Visit& visit) {
   visit("ids", options.ids);
   visit("int_ranges", options.int_ranges);
   visit("values", options.values);
+  visit("skip", options.skip);
+  visit("duration_ns", options.duration_ns);
+  visit("first", options.first);
+  visit("sample", options.sample);
+  visit("max_calls", options.max_calls);
   visit("stacks", options.stacks);
   visit("stack_format", options.stack_format);
   visit("api_list", options.api_list);
@@ -66,6 +71,12 @@ const char* Read(const Json& json, std::string* value) {
 const char* Read(const Json& json, uint64_t* value) {
   if (!json.is_number_unsigned()) return "a number";
   *value = json.get<uint64_t>();
+  return nullptr;
+}
+
+const char* Read(const Json& json, double* value) {
+  if (!json.is_number() || !(json.get<double>() > 0 && json.get<double>() <= 1)) return "a number above 0, up to 1";
+  *value = json.get<double>();
   return nullptr;
 }
 

@@ -38,6 +38,13 @@ struct RecordingOptions {
   WhichCalls stacks = WhichCalls::kNone;
   std::string stack_format = "short";  // how stacks are written
 
+  // Which of a process's calls are recorded, in this order; the others are counted.
+  uint64_t skip = 0;         // leave out the first ones
+  uint64_t duration_ns = 0;  // none later than this after the first one; 0: no limit
+  uint64_t first = 0;        // of each configuration on a thread this many; 0: no limit
+  double sample = 1;         // this part of them, by chance, the same in each run
+  uint64_t max_calls = 0;    // not more; 0: no limit
+
   // What level 0 traces, as the user asked for it ...
   std::string api_list;  // a file with a list of names; empty: none
   std::vector<std::string> libraries;

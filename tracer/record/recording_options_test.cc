@@ -38,6 +38,8 @@ TEST(RecordingOptionsTest, EveryMemberCrosses) {
       value = name + "\n\"é";
     } else if (value.is_array()) {
       value = name == "levels" ? json{0, 2} : json{"a*", name};
+    } else if (name == "sample") {
+      value = 0.25;
     } else if (value.is_number()) {
       value = value.get<uint64_t>() + 7;
     } else {

@@ -5,7 +5,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <string>
 
+#include "tracer/record/control_page.h"
 #include "tracer/record/export.h"
 
 namespace torchtrace {
@@ -19,12 +21,29 @@ class TORCHTRACE_EXPORT SessionState {
   static uint64_t session() { return session_.load(std::memory_order_relaxed); }
   // Whether the session records what calls return.
   static bool wants_results() { return wants_results_.load(std::memory_order_relaxed); }
+  // What the user wants recorded, without a session that of none.
+  static const ControlPage& control() { return control_page_.page; }
 
  private:
   friend class Recorder;
   static std::atomic<uint64_t> epoch_;
   static std::atomic<uint64_t> session_;
   static std::atomic<bool> wants_results_;
+
+  // Maps the folder's lock over the static page, and zeros again. What fails leaves zeros: nobody can control
+  // the process.
+  static void MapControlPage(const std::string& log_folder);
+  static void UnmapControlPage();
+  // For the SIGBUS handler: if the address is in the page, whose file was cut, unmaps it and returns true.
+  static bool RecoverControlPage(const void* address);
+
+  // A page of its own, so that a file can be mapped over it: a call reads it with one load.
+  struct alignas(kControlPageBytes) Page {
+    char holder[kControlOffset];
+    ControlPage page;
+    char rest[kControlPageBytes - kControlOffset - sizeof(ControlPage)];
+  };
+  static Page control_page_;
 };
 
 }  // namespace torchtrace

@@ -33,8 +33,13 @@ ThreadRecorder::Again ThreadRecorder::EnterAgain(const CallKey& key, const Recor
     return Again::kUnknown;
   const std::string_view bytes = key.bytes();
   const auto* const known = keys_.Find(Hash64(bytes.data(), bytes.size()), bytes);
-  if (known == nullptr || known->frame != frame_number_ || !writer_.FitsEvent()) [[unlikely]]
-    return known != nullptr && known->definition == kExcluded ? Again::kLeftOut : Again::kUnknown;
+  if (known == nullptr || known->frame != frame_number_ || !writer_.FitsEvent()) [[unlikely]] {
+    if (known == nullptr) return Again::kUnknown;
+    if (known->definition == kExcluded) return Again::kLeftOut;
+    if (window_ == nullptr || !window_->over()) return Again::kUnknown;
+    left_out_.Increment();
+    return Again::kLeftOut;
+  }
   WriteEnter(known->definition, facts, {}, 0);
   return Again::kEntered;
 }
@@ -58,6 +63,9 @@ void ThreadRecorder::BeginSession(uint64_t session, uint64_t number) {
   number_ = number;
   calls_.Set(0);
   getters_.Set(0);
+  left_out_.Set(0);
+  window_ = recorder_->window_;
+  asked_ = 0;
   next_frame_bytes_ = 0;
   tags_version_ = 0;
   tags_.clear();
@@ -180,8 +188,18 @@ bool ThreadRecorder::Included(std::string_view api) const {
   return include.empty() || std::any_of(include.begin(), include.end(), matches);
 }
 
+bool ThreadRecorder::Admits(ConfigEntry* entry) {
+  if (window_->Admits(entry->sightings, number_, asked_++)) {
+    if (entry->sightings != UINT32_MAX) ++entry->sightings;
+    return true;
+  }
+  left_out_.Increment();
+  return false;
+}
+
 bool ThreadRecorder::Prepare(ConfigEntry* entry, CallExtras* extras) {
   if (entry->definition == kExcluded || recorder_->stopped()) return false;
+  if (window_ != nullptr && !Admits(entry)) return false;
   const bool takes_notes = extras->first_notes != nullptr && entry->notes < first_notes_wanted_;
   if (takes_notes) extras->notes = extras->first_notes->Take();
   const bool takes_stack = entry->stacks < stacks_wanted_;
@@ -209,8 +227,9 @@ bool ThreadRecorder::Prepare(ConfigEntry* entry, CallExtras* extras) {
     if (stacks_wanted_ != kAllStacks) ++entry->stacks;
   }
   if (takes_notes) ++entry->notes;
-  // The next call takes a stack or notes too, so Enter has to call Prepare again.
-  if ((takes_stack && entry->stacks < stacks_wanted_) || (takes_notes && entry->notes < first_notes_wanted_)) {
+  // The next call takes a stack or notes too, or the window decides on it, so Enter has to call Prepare again.
+  if (window_ != nullptr || (takes_stack && entry->stacks < stacks_wanted_) ||
+      (takes_notes && entry->notes < first_notes_wanted_)) {
     entry->frame = 0;
   }
   return true;

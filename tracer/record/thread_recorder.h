@@ -14,9 +14,11 @@
 #include "serialize/log/call_writer.h"
 #include "serialize/model/call_extras.h"
 #include "tracer/record/call_key.h"
+#include "tracer/record/call_window.h"
 #include "tracer/record/clock.h"
 #include "tracer/record/export.h"
 #include "tracer/record/intern_table.h"
+#include "tracer/record/last_words.h"
 #include "tracer/record/session_state.h"
 
 namespace torchtrace {
@@ -146,6 +148,7 @@ class TORCHTRACE_EXPORT ThreadRecorder {
     uint16_t stacks;      // how many stacks of its calls were taken
     uint16_t notes;       // how many first notes of its calls were taken
     uint32_t identity_bytes;
+    uint32_t sightings;  // how many of its calls were recorded, if there is a window
   };
   using ConfigEntry = InternTable<ConfigState>::Entry;
   // A call's key that it knows, with the state of its configuration when the key was last used: once that needs no more
@@ -193,6 +196,9 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   void CountTables();
   void ClearTables();
   bool Included(std::string_view api) const;
+  // Whether the window, which there is, wants this call; counts it otherwise.
+  bool Admits(ConfigEntry* entry);
+  ThreadTotals totals() const { return {calls_.get(), getters_.get(), left_out_.get()}; }
   // Defines `entry` in a frame with room for an event and the notes; takes first notes if more are wanted.
   bool Prepare(ConfigEntry* entry, CallExtras* extras);
   static uint64_t NotesBytes(const CallExtras& extras) {
@@ -230,7 +236,10 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   uint64_t counted_bytes_ = 0;                      // of the tables, as counted in the process's budget
   std::shared_ptr<const RecorderOptions> options_;  // the session's
   ThreadCount getters_;
-  uint64_t stale_calls_ = 0;  // open calls that were entered in earlier sessions
+  std::shared_ptr<CallWindow> window_;  // null: all calls are recorded
+  ThreadCount left_out_;                // by the window
+  uint64_t asked_ = 0;                  // how many calls the window was asked for
+  uint64_t stale_calls_ = 0;            // open calls that were entered in earlier sessions
   uint64_t number_ = 0;
   uint64_t os_id_ = 0;
   uint32_t next_frame_bytes_ = 0;

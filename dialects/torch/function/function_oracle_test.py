@@ -6,7 +6,6 @@ functions that make tensors without calling a mode; and what a backward pass cal
 """
 
 import functools
-import itertools
 import re
 import subprocess
 import sys
@@ -76,73 +75,21 @@ def traced(program, getters=False):
     return trace(*words(program), levels="1", options=options).check()
 
 
-def told_of(run):
-    """The calls of level 1 that a mode would receive."""
-    calls = run.calls
-    told = comparison.are_told((each.number, each.parent, each.level, each.api) for each in calls)
-    return list(itertools.compress(calls, told))
-
-
 def recorded(run):
-    threads = {}
-    for call in told_of(run):
-        one = comparison.Told(call.api, call.args, call.kwargs, call.outcome == "raised")
-        threads.setdefault((call.process, call.thread), []).append(one)
-    return comparison.sections(threads.values())
-
-
-def short(value):
-    """A described value in few characters: T[2, 3] is a tensor."""
-    if isinstance(value, dict):
-        if value.get("type") == "torch.Tensor":
-            more = [each for name, each in value.items() if name not in ("type", "shape", "device")]
-            return f"T{value['shape']}" + "".join(
-                f":{each}" for each in more if each != "torch.float32"
-            )
-        inside = value.get("value", "")
-        if isinstance(inside, list):
-            inside = ", ".join(map(short, inside))
-        return f"{value.get('type')}({inside})"
-    return repr(value)
-
-
-def shown(call):
-    arguments = [short(value) for value in call.args]
-    arguments += [f"{name}={short(value)}" for name, value in call.kwargs.items()]
-    return f"    {call.api}({', '.join(arguments)}){' raised' * call.raised}"[:300]
-
-
-def differences(ours, theirs):
-    """A text for each section that differs."""
-    found = []
-    for label in theirs:
-        if KNOWN.fullmatch(label):
-            continue
-        mine, wanted = ours.get(label), theirs[label]
-        if mine is None or not comparison.same_section(mine, wanted):
-            lines = ["  recorded:", *map(shown, mine or []), "  told:", *map(shown, wanted)]
-            found.append("\n".join([label, *lines]))
-    return found
+    return comparison.recorded_sections(run.calls)
 
 
 def check(ours, theirs):
-    found = differences(ours, theirs)
+    found = comparison.differences(ours, theirs, KNOWN.fullmatch, comparison.same_section)
     count = f"{len(found)} of {len(theirs)} sections differ"
     assert not found, "\n".join([count, *found[:MAX_SHOWN]])
     assert ours.keys() == theirs.keys()
 
 
-def without_getters(sections):
-    return {
-        label: [call for call in calls if not call.api.endswith(".__get__")]
-        for label, calls in sections.items()
-    }
-
-
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_same_calls(program):
     _, theirs = told(program)
-    check(recorded(traced(program)), without_getters(theirs))
+    check(recorded(traced(program)), comparison.without_getters(theirs))
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -156,7 +103,7 @@ def test_getters_are_counted():
     getters = sum(call.api.endswith(".__get__") for calls in theirs.values() for call in calls)
     ours = traced("calling", getters=True)
     getters += sum(call.api.endswith(".__get__") for call in ours.level(1))
-    getters -= sum(call.api.endswith(".__get__") for call in told_of(ours))
+    getters -= sum(call.api.endswith(".__get__") for call in comparison.told_of(ours.calls))
     assert traced("calling").run["excluded_getters"] == getters > 0
 
 

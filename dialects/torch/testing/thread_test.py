@@ -116,7 +116,7 @@ def test_fork_workers_have_logs_of_their_own():
     for call in run.calls:
         by_process.setdefault(call.process, Counter())[call.api] += 1
     (main,) = [name for name in by_process if name.startswith("main")]
-    workers = [name for name in by_process if name.startswith("fork")]
+    workers = [name for name in by_process if name.startswith("DataLoader worker")]
     assert by_process[main]["torch.cos"] == 10
     assert by_process[main]["torch.sin"] == 0
     assert sum(by_process[worker]["torch.sin"] for worker in workers) == 40

@@ -123,9 +123,13 @@ def read_calls(folder):
     """The calls of a trace folder or a log."""
     calls = []
     places = {}
+    unfinished = {}
     for line in tool("dump", folder, "--format", "jsonl").splitlines():
         record = json.loads(line)
+        # A call that lasts long is printed before its end, which follows in a line of its own.
         if "end_of_call" in record:
+            call = unfinished[record["end_of_call"]]
+            call.outcome, call.exception = record["outcome"], record.get("exception")
             continue
         check_nesting(record, places)
         calls.append(
@@ -142,6 +146,8 @@ def read_calls(folder):
                 record["kwargs"],
             )
         )
+        if record["outcome"] == "unfinished":
+            unfinished[record["call"]] = calls[-1]
     return calls
 
 

@@ -1,0 +1,118 @@
+"""`torchtrace ctl`: what running processes record, changed from outside."""
+
+import json
+import subprocess
+import time
+
+import pytest
+
+from tools.testing import whole_tool as tool
+
+# Each process calls f as often as each line says.
+PROGRAM = """
+import os, subprocess, sys
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import mine
+child = None
+if len(sys.argv) == 1:
+    child = subprocess.Popen([sys.executable, __file__, "child"], stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, text=True, bufsize=1)
+for line in sys.stdin:
+    for _ in range(int(line)): mine.f(1)
+    if child is not None:
+        print(line, end="", file=child.stdin, flush=True)
+        child.stdout.readline()
+    print("done", flush=True)
+"""
+
+
+class Program:
+    def __init__(self, folder):
+        self.folder = folder
+        (folder / "mine.py").write_text("def f(x): return x\n")
+        (folder / "program.py").write_text(PROGRAM)
+        words = ["run", "-qo", "out", "--library", "mine", "-l", "0", "--python", tool.PYTHON]
+        self.process = subprocess.Popen(
+            [tool.TORCHTRACE, *words, "program.py"],
+            cwd=folder,
+            env=tool.environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.call(1)
+
+    def call(self, count):
+        print(count, file=self.process.stdin, flush=True)
+        assert self.process.stdout.readline() == "done\n"
+
+    def ctl(self, *words, what="out", status=0):
+        ended = tool.torchtrace("ctl", str(what), *words, cwd=self.folder)
+        assert ended.status == status, ended
+        return ended.out if status == 0 else ended.err
+
+    def end(self):
+        self.process.stdin.close()
+        assert self.process.wait() == 0
+        return json.loads((self.folder / "out/run.json").read_text())
+
+
+@pytest.fixture
+def program(tmp_path):
+    program = Program(tmp_path)
+    yield program
+    program.process.kill()
+    program.process.wait()
+
+
+def test_orders(program):
+    assert program.ctl("status").startswith("recording\n")
+    program.call(4)
+    assert program.ctl("pause") == "paused\n"
+    program.call(100)
+    assert program.ctl("resume", what=program.process.pid) == "recording\n"
+    program.call(8)
+    assert program.ctl("window", "1h").startswith("recording for another ")
+    program.call(16)
+    program.ctl("window", "1ms")
+    time.sleep(0.01)
+    program.call(100)
+    lines = program.ctl("status").splitlines()
+    assert lines[0] == "paused: the window is over"
+    assert sorted(line.split(": ")[1] for line in lines[1:]) == ["29 calls", "29 calls"]
+    program.ctl("resume")
+    program.call(32)
+    assert program.ctl("stop") == "stopped\n"
+    program.call(100)
+    assert "was stopped for good" in program.ctl("resume", status=2)
+    info = program.end()
+    assert [each["calls"] for each in info["processes"]] == [61, 61]
+    assert info["paused"] is True and info["damage"]["lost_calls"] == 0
+    said = tool.torchtrace("info", "out", cwd=program.folder).out
+    assert "complete     yes, but for any calls made while tracing was paused, left out\n" in said
+    assert "no process writes a trace to out now" in program.ctl("pause", status=2)
+
+
+def test_a_cut_page_harms_nobody(program):
+    lock = program.folder / "out/log/.lock"
+    program.ctl("pause")
+    with lock.open("r+") as file:
+        file.truncate(0)
+    program.call(5)
+    assert "can't be controlled" in program.ctl("resume", status=2)
+    assert [each["calls"] for each in program.end()["processes"]] == [6, 6]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("nonsense",), "unknown order"),
+        (("window",), "window needs a time"),
+        (("window", "10"), "is not a time such as"),
+        (("pause", "10s"), "only window takes a time, not pause"),
+        (("pause",), "no process writes a trace to nowhere now"),
+    ],
+)
+def test_wrong_use(tmp_path, words, message):
+    ended = tool.torchtrace("ctl", "nowhere", *words, cwd=tmp_path)
+    assert ended.status == 2 and message in ended.err, ended
