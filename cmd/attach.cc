@@ -33,7 +33,7 @@
 #include "serialize/trace/statistics.h"
 #include "tracer/attach/attach_task.h"
 #include "tracer/attach/attached_process.h"
-#include "tracer/attach/monotonic_ns.h"
+#include "serialize/base/monotonic_clock.h"
 #include "tracer/attach/process_status.h"
 #include "tracer/attach/remote_python.h"
 #include "tracer/launch/find_python.h"
@@ -294,12 +294,12 @@ uint64_t Attaching::CountRecorded() const {
 void Attaching::Record() {
   for (const auto& process : processes_) process->Begin();
   const int64_t duration_ns = options_.duration.empty() ? INT64_MAX : *ParseNanoseconds(options_.duration);
-  const int64_t begin = MonotonicNs();
+  const int64_t begin = MonotonicNowNs();
   int64_t first = 0, count_at = 0;  // when the first process was traced, when to count calls
   bool silent = true, all_answered = false;
   while (g_interrupts == 0) {
     Look();
-    const int64_t now = MonotonicNs();
+    const int64_t now = MonotonicNowNs();
     const size_t asked = Count(State::kBeginning), traced = Count(State::kTracing);
     if (asked == 0 && !std::exchange(all_answered, true)) {
       for (const auto& process : processes_) {
@@ -323,7 +323,7 @@ void Attaching::Record() {
     if (first != 0 && now - first >= duration_ns) return;
     if (first != 0 && options_.max_calls != 0 && now >= count_at) {
       if (CountRecorded() >= options_.max_calls) return;
-      count_at = MonotonicNs() + std::max(kCountNs, 10 * (MonotonicNs() - now));
+      count_at = MonotonicNowNs() + std::max(kCountNs, 10 * (MonotonicNowNs() - now));
     }
     Tick();
   }
@@ -335,12 +335,12 @@ void Attaching::End() {
   for (const auto& process : processes_) {
     if (process->state() == State::kTracing) process->End();
   }
-  const int64_t begin = MonotonicNs();
+  const int64_t begin = MonotonicNowNs();
   const int interrupts = g_interrupts;
   bool silent = true;
   while (g_interrupts == interrupts && Count(State::kEnding) > 0) {
     Look();
-    if (MonotonicNs() - begin > kSilenceNs && std::exchange(silent, false)) {
+    if (MonotonicNowNs() - begin > kSilenceNs && std::exchange(silent, false)) {
       TellWhoIsWaitedFor(State::kEnding, "closes its trace");
     }
     Tick();
@@ -402,7 +402,7 @@ int RunAttach(const std::vector<std::string>& args) {
       ->check(IsList());
   app->add_option("--duration", options.duration, "End the trace after this time: 500ms, 10s, 2m (default: at Ctrl-C)")
       ->option_text("TIME")
-      ->check(Checked([](const std::string& text) { return ParseNanoseconds(text); }));
+      ->check(Checked([](const std::string& text) { return ParseNanoseconds(text, 1); }));
   app->add_option("--max-calls", options.max_calls, "End it soon after N calls were recorded, of all processes together")
       ->option_text("N")
       ->check(IsCount(1));

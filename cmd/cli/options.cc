@@ -396,14 +396,6 @@ Check IsSize(uint64_t least) {
   return check;
 }
 
-absl::StatusOr<int64_t> ParseNanoseconds(const std::string& text) {
-  absl::Duration duration;
-  if (absl::ParseDuration(text, &duration) && duration >= absl::ZeroDuration() && duration < absl::Hours(1'000'000)) {
-    return absl::ToInt64Nanoseconds(duration);
-  }
-  return absl::InvalidArgumentError(absl::StrCat("'", text, "' is not a time such as 50us, 1.5ms or 2s"));
-}
-
 Check IsSeconds(double least, int64_t most) {
   return [least, most](const std::string& text) {
     double seconds = 0;

@@ -230,9 +230,6 @@ Check IsCount(uint64_t least = 0, uint64_t most = UINT64_MAX);
 // be whole MiB.
 Check IsSize(uint64_t least = 0);
 
-// `50us`, `1.5ms`, `2s` in nanoseconds.
-absl::StatusOr<int64_t> ParseNanoseconds(const std::string& text);
-
 // The check of a number of seconds.
 Check IsSeconds(double least, int64_t most);
 

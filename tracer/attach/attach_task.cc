@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "serialize/base/files.h"
-#include "tracer/attach/monotonic_ns.h"
+#include "serialize/base/monotonic_clock.h"
 #include "tracer/launch/follow_task.h"
 #include "tracer/launch/runtime_api.h"
 
@@ -24,7 +24,7 @@ absl::StatusOr<std::unique_ptr<AttachTask>> AttachTask::Create(const std::string
       {"run", content.run},
       {"recompile", content.recompile},
       {"locks", flock(file, LOCK_EX | LOCK_NB) == 0},
-      {"deadline_ns", content.duration_ns == 0 ? 0 : MonotonicNs() + content.duration_ns},
+      {"deadline_ns", content.duration_ns == 0 ? 0 : MonotonicNowNs() + content.duration_ns},
       {"options", {{"levels", content.levels}, {"library", content.libraries}}},
   };
   const std::string text = json.dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::json::error_handler_t::replace);

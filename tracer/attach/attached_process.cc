@@ -24,7 +24,7 @@
 #include "absl/strings/strip.h"
 #include "serialize/base/files.h"
 #include "serialize/base/read_file.h"
-#include "tracer/attach/monotonic_ns.h"
+#include "serialize/base/monotonic_clock.h"
 #include "tracer/attach/process_status.h"
 #include "tracer/attach/remote_memory.h"
 #include "tracer/attach/stopped_thread.h"
@@ -106,7 +106,7 @@ void AttachedProcess::Fail(const std::string& why) {
 void AttachedProcess::Ask(State state) {
   state_ = state;
   importing_ = false;
-  first_asked_ns_ = MonotonicNs();
+  first_asked_ns_ = MonotonicNowNs();
   AskAgain();
 }
 
@@ -126,7 +126,7 @@ void AttachedProcess::Look() {
   } else if (!lives) {
     if (state_ == kBeginning) return Fail(absl::StrCat("process ", pid_, " has ended"));
     state_ = kEnded;
-  } else if (ask_at_ns_ != 0 && MonotonicNs() >= ask_at_ns_) {
+  } else if (ask_at_ns_ != 0 && MonotonicNowNs() >= ask_at_ns_) {
     AskAgain();
   }
 }
@@ -146,11 +146,11 @@ void AttachedProcess::TakeAnswer(const std::string& answer) {
   int number = 0;
   if (absl::ConsumePrefix(&rest, "interrupted ") && absl::SimpleAtoi(rest, &number) && number > 0) kill(pid_, number);
   importing_ = absl::StartsWith(answer, "importing");
-  ask_at_ns_ = MonotonicNs() + kAgainNs;
+  ask_at_ns_ = MonotonicNowNs() + kAgainNs;
 }
 
 std::string AttachedProcess::Text() const {
-  const bool patient = MonotonicNs() - first_asked_ns_ > kImportNs;
+  const bool patient = MonotonicNowNs() - first_asked_ns_ > kImportNs;
   return absl::StrCat("__import__('builtins').exec(", PythonBytes(kText), ", {'VERB': '",
                       state_ == kBeginning ? "begin" : "end", "', 'PACKAGE': __import__('os').fsdecode(",
                       PythonBytes(package_), "), 'TASK': ", PythonBytes(task_), ", 'ANSWER': ",

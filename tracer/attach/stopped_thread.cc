@@ -26,7 +26,7 @@
 #include <string>
 #include <string_view>
 
-#include "tracer/attach/monotonic_ns.h"
+#include "serialize/base/monotonic_clock.h"
 #include "tracer/attach/process_status.h"
 #include "tracer/attach/remote_memory.h"
 #endif
@@ -57,13 +57,13 @@ bool IsEventStop(int status) { return status >> 16 == PTRACE_EVENT_STOP; }
 
 // Waits until the thread stops. DeadlineExceeded, NotFound.
 absl::StatusOr<int> WaitForStop(pid_t pid) {
-  const int64_t begin = MonotonicNs();
+  const int64_t begin = MonotonicNowNs();
   for (;;) {
     int status = 0;
     const pid_t waited = waitpid(pid, &status, __WALL | WNOHANG);
     if (waited == pid && WIFSTOPPED(status)) return status;
     if (waited == pid || (waited < 0 && errno != EINTR)) return Gone(pid);
-    const int64_t waited_ns = MonotonicNs() - begin;
+    const int64_t waited_ns = MonotonicNowNs() - begin;
     if (waited_ns > kPatienceNs) return absl::DeadlineExceededError("");
     const timespec pause = {0, 50'000};
     if (waited_ns < kSpinNs) {
