@@ -8,19 +8,25 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <ctime>
 #include <utility>
+
+#include "python/held_signals.h"
+#include "serialize/base/monotonic_clock.h"
 
 namespace torchtrace {
 namespace {
 
 // A pending call of the main thread.
 int CloseTrace(void*) {
+  HoldSignals();
   PyObject* const module = PyImport_ImportModule("torchtrace._attach");
   PyObject* const result = module != nullptr ? PyObject_CallMethod(module, "end", nullptr) : nullptr;
   Py_XDECREF(result);
   Py_XDECREF(module);
   PyErr_Clear();
+  PyObject* const raised = PyList_New(0);
+  if (raised != nullptr) ReleaseSignals(raised, "");
+  Py_XDECREF(raised);
   return 0;
 }
 
@@ -28,11 +34,7 @@ int CloseTrace(void*) {
 
 // Asked about once in some thousand calls. No descriptor stays open, as the program may close it.
 bool Waits(const Attacher& attacher) {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  if (attacher.deadline_ns != 0 && now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec > attacher.deadline_ns) {
-    return false;
-  }
+  if (attacher.deadline_ns != 0 && MonotonicNowNs() > attacher.deadline_ns) return false;
   const int file = open(attacher.task.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) return errno != ENOENT;
   const bool is_held = !attacher.locks || flock(file, LOCK_SH | LOCK_NB) != 0;

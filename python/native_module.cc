@@ -26,6 +26,7 @@
 #include "dialects/table/dialects.h"
 #include "nlohmann/json.hpp"
 #include "python/attacher.h"
+#include "python/held_signals.h"
 #include "python/python_dialect.h"
 #include "replay/worker_process.h"
 #include "serialize/apis/apis.h"
@@ -265,6 +266,21 @@ PyObject* AttacherWaits(PyObject*, PyObject*) {
   return PyBool_FromLong(Session() != nullptr && Session()->folder == nullptr && Waits(Session()->attacher));
 }
 
+// hold_signals(): held_signals.h has this and the next.
+PyObject* Hold(PyObject*, PyObject*) {
+  HoldSignals();
+  Py_RETURN_NONE;
+}
+
+// release_signals(raised, ours)
+PyObject* Release(PyObject*, PyObject* args) {
+  PyObject *raised, *ours;
+  if (!PyArg_ParseTuple(args, "O!O&", &PyList_Type, &raised, PyUnicode_FSConverter, &ours)) return nullptr;
+  ReleaseSignals(raised, std::string(PyBytes_AS_STRING(ours), static_cast<size_t>(PyBytes_GET_SIZE(ours))));
+  Py_DECREF(ours);
+  Py_RETURN_NONE;
+}
+
 // paused(): whether recording is off, by set_paused() or --start-paused.
 PyObject* IsPaused(PyObject*, PyObject*) {
   return PyBool_FromLong(Recorder::Get() != nullptr && Recorder::Get()->paused());
@@ -501,6 +517,8 @@ PyMethodDef g_functions[] = {
     {"end", End, METH_NOARGS, nullptr},
     {"state", State, METH_NOARGS, nullptr},
     {"attacher_waits", AttacherWaits, METH_NOARGS, nullptr},
+    {"hold_signals", Hold, METH_NOARGS, nullptr},
+    {"release_signals", Release, METH_VARARGS, nullptr},
     {"paused", IsPaused, METH_NOARGS, nullptr},
     {"set_paused", SetPaused, METH_O, nullptr},
     {"set_tags", SetTags, METH_O, nullptr},

@@ -142,19 +142,20 @@ void AttachedProcess::TakeAnswer(const std::string& answer) {
     if (state_ == kEnded) FreeMemory();
     return;
   }
-  // The handler of a signal of the program's own raised in the text: the signal comes once more.
-  int number = 0;
-  if (absl::ConsumePrefix(&rest, "interrupted ") && absl::SimpleAtoi(rest, &number) && number > 0) kill(pid_, number);
   importing_ = absl::StartsWith(answer, "importing");
   ask_at_ns_ = MonotonicNowNs() + kAgainNs;
 }
 
 std::string AttachedProcess::Text() const {
   const bool patient = MonotonicNowNs() - first_asked_ns_ > kImportNs;
-  return absl::StrCat("__import__('builtins').exec(", PythonBytes(kText), ", {'VERB': '",
-                      state_ == kBeginning ? "begin" : "end", "', 'PACKAGE': __import__('os').fsdecode(",
-                      PythonBytes(package_), "), 'TASK': ", PythonBytes(task_), ", 'ANSWER': ",
-                      PythonBytes(AnswerPath()), ", 'PATIENT': ", patient ? "True" : "False", "})\n");
+  const auto run = [&](const char* raised) {
+    return absl::StrCat("__import__('builtins').exec(", PythonBytes(kText), ", {'VERB': '",
+                        state_ == kBeginning ? "begin" : "end", "', 'PACKAGE': ", PythonBytes(package_), ", 'TASK': ",
+                        PythonBytes(task_), ", 'ANSWER': ", PythonBytes(AnswerPath()), ", 'PATIENT': ",
+                        patient ? "True" : "False", ", 'RAISED': [", raised, "]})\n");
+  };
+  // A handler of the program's signals may raise before the text has begun.
+  return absl::StrCat("try: ", run(""), "except BaseException as torchtrace_raised: ", run("torchtrace_raised"));
 }
 
 // What is known of its memory is true.

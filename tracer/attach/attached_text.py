@@ -1,11 +1,11 @@
 """Runs in the main thread of a program that torchtrace attaches to, between two of its instructions.
 
-VERB, PACKAGE (the folder of the package torchtrace), TASK, ANSWER (files, as bytes) and PATIENT are
+VERB, PACKAGE (the folder of the package torchtrace), TASK, ANSWER (files, as bytes), PATIENT and
+RAISED (what handlers of the program's signals have raised in an earlier try of this text) are
 given. Leaves no name behind, and calls nothing of Python's library that a program may replace.
 """
 
-
-def attached():
+try:
     import _signal
     import posix
     import sys
@@ -24,56 +24,87 @@ def attached():
             frame = frame.f_back
         return frame is not None
 
-    def signal_of(error):
-        """The signal whose handler raised it: it is the program's. 0: no handler did."""
-        number = int(isinstance(error, KeyboardInterrupt)) * _signal.SIGINT
-        handlers = {}
-        for each in _signal.valid_signals():
-            handlers[getattr(_signal.getsignal(each), "__code__", None)] = int(each)
+    def is_of_a_handler(error):
+        """Whether the handler of a signal raised it: then it is the program's."""
+        handlers = set()
+        for number in _signal.valid_signals():
+            handler = _signal.getsignal(number)
+            handlers.add(getattr(handler, "__code__", None))
+            handlers.add(getattr(type(handler).__call__, "__code__", None))
         trace = error.__traceback__
         while trace is not None:
-            number = handlers.get(trace.tb_frame.f_code, number)
+            if trace.tb_frame.f_code in handlers:
+                return True
             trace = trace.tb_next
-        return number
+        return isinstance(error, KeyboardInterrupt)
 
-    def package():
-        if "torchtrace" in sys.modules:
-            return
+    def load(name):
+        if name in sys.modules:
+            return sys.modules[name]
         from importlib.util import module_from_spec, spec_from_file_location
+        from os import fsdecode
 
-        spec = spec_from_file_location("torchtrace", PACKAGE + "/__init__.py")
-        module = sys.modules["torchtrace"] = module_from_spec(spec)
+        path = fsdecode(PACKAGE) + "/" + (name.partition(".")[2] or "__init__") + ".py"
+        spec = spec_from_file_location(name, path)
+        module = sys.modules[name] = module_from_spec(spec)
         try:
             spec.loader.exec_module(module)
         except BaseException:
-            del sys.modules["torchtrace"]
+            del sys.modules[name]
             raise
+        return module
 
-    try:
-        posix.unlink(ANSWER + b".py")  # where this text is, from Python 3.14 on
-    except OSError:
-        pass
-    if VERB == "begin":
-        posix.stat(TASK)  # whoever attached may have given up
-    if is_importing() and not PATIENT:
-        return answer("importing")
-    try:
-        package()
-        from torchtrace import _attach
+    def sentence(error):
+        if isinstance(error, (ImportError, OSError, RuntimeError, ValueError)):
+            return str(error)
+        return f"{type(error).__name__}: {error}"
 
-        getattr(_attach, VERB)(TASK)
-        answer("done")
-    except BaseException as error:
-        number = signal_of(error)
-        if number:
-            answer("interrupted", number)
-        elif isinstance(error, (ImportError, OSError, RuntimeError, ValueError)):
-            answer("failed", str(error))
-        else:
-            answer("failed", f"{type(error).__name__}: {error}")
+    def call():
+        try:
+            load("torchtrace")
+            from torchtrace import _attach
 
+            getattr(_attach, VERB)(TASK)
+            return "done", ""
+        except BaseException as error:
+            return "failed", sentence(error)
 
-try:
+    def begin():
+        """Returns the native module, which holds signals; None: it has answered."""
+        try:
+            posix.unlink(ANSWER + b".py")  # where this text is, from Python 3.14 on
+        except OSError:
+            pass
+        if VERB == "begin":
+            try:
+                posix.stat(TASK)
+            except FileNotFoundError:
+                return None  # whoever attached has given up
+        if is_importing() and not PATIENT and not RAISED:
+            return answer("importing")
+        try:
+            native = load("torchtrace._load").native
+            native.hold_signals()
+            return native
+        except Exception as error:
+            if is_of_a_handler(error):
+                raise
+            return answer("failed", sentence(error))
+
+    def attached():
+        native = None
+        while native is None:
+            try:
+                native = begin()
+                if native is None:
+                    return
+            except BaseException as error:
+                RAISED.append(error)
+        try:
+            answer(*call())
+        finally:
+            native.release_signals(RAISED, TASK)
+
     attached()
 except Exception:
     pass  # nobody waits for an answer
