@@ -1,5 +1,6 @@
 #include "python/held_signals.h"
 
+#include <frameobject.h>
 #include <signal.h>
 
 #include <deque>

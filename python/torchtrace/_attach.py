@@ -31,11 +31,6 @@ def begin(task):
     task = os.fsdecode(task)
     with open(task, encoding="utf-8", errors="surrogateescape") as file:
         told = json.load(file)
-    if told["api_version"] != native.API_VERSION:
-        folder = os.path.dirname(__file__)
-        raise RuntimeError(
-            f"the torchtrace in it, {folder}, is of another build; tools/torchtrace builds it again"
-        )
     if _attached is not None and not native.attacher_waits():
         end()
     if _attached is not None:
@@ -53,13 +48,7 @@ def begin(task):
         )
     attacher = {"task": task, **{name: told[name] for name in ("locks", "deadline_ns", "run")}}
     opened = _AttachedTrace(attacher, options)
-    try:
-        opened.start()
-    except BaseException:
-        # A signal's handler may have raised just behind it.
-        if native.state() == "module":
-            native.end()
-        raise
+    opened.start()
     _attached = opened
 
 

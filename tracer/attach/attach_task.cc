@@ -10,7 +10,6 @@
 #include "serialize/base/files.h"
 #include "serialize/base/monotonic_clock.h"
 #include "tracer/launch/follow_task.h"
-#include "tracer/launch/runtime_api.h"
 
 namespace torchtrace {
 
@@ -20,7 +19,6 @@ absl::StatusOr<std::unique_ptr<AttachTask>> AttachTask::Create(const std::string
   if (file < 0) return FileError(absl::StrCat("cannot create ", path), errno);
   std::unique_ptr<AttachTask> task(new AttachTask(path, file));
   const nlohmann::json json = {
-      {"api_version", kRuntimeApiVersion},
       {"run", content.run},
       {"recompile", content.recompile},
       {"locks", flock(file, LOCK_EX | LOCK_NB) == 0},

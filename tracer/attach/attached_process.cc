@@ -29,6 +29,7 @@
 #include "tracer/attach/remote_memory.h"
 #include "tracer/attach/stopped_thread.h"
 #include "tracer/launch/find_python.h"
+#include "tracer/launch/runtime_api.h"
 
 namespace torchtrace {
 namespace {
@@ -150,7 +151,8 @@ std::string AttachedProcess::Text() const {
   const bool patient = MonotonicNowNs() - first_asked_ns_ > kImportNs;
   const auto run = [&](const char* raised) {
     return absl::StrCat("__import__('builtins').exec(", PythonBytes(kText), ", {'VERB': '",
-                        state_ == kBeginning ? "begin" : "end", "', 'PACKAGE': ", PythonBytes(package_), ", 'TASK': ",
+                        state_ == kBeginning ? "begin" : "end", "', 'PACKAGE': ", PythonBytes(package_),
+                        ", 'VERSION': ", kRuntimeApiVersion, ", 'TASK': ",
                         PythonBytes(task_), ", 'ANSWER': ", PythonBytes(AnswerPath()), ", 'PATIENT': ",
                         patient ? "True" : "False", ", 'RAISED': [", raised, "]})\n");
   };

@@ -1,8 +1,9 @@
 """Runs in the main thread of a program that torchtrace attaches to, between two of its instructions.
 
-VERB, PACKAGE (the folder of the package torchtrace), TASK, ANSWER (files, as bytes), PATIENT and
-RAISED (what handlers of the program's signals have raised in an earlier try of this text) are
-given. Leaves no name behind, and calls nothing of Python's library that a program may replace.
+VERB, PACKAGE (the folder of the package torchtrace), VERSION (runtime_api.h), TASK, ANSWER (files,
+as bytes), PATIENT and RAISED (what the program's signal handlers raised in an earlier try of this
+text) are given. Leaves no name behind, and calls nothing of Python's library that a program may
+replace.
 """
 
 try:
@@ -83,7 +84,10 @@ try:
         if is_importing() and not PATIENT and not RAISED:
             return answer("importing")
         try:
-            native = load("torchtrace._load").native
+            package = load("torchtrace._load")
+            native = package.native
+            if getattr(native, "API_VERSION", 0) != VERSION:
+                raise RuntimeError(f"the torchtrace in it, {package.__file__}, is of another build")
             native.hold_signals()
             return native
         except Exception as error:
