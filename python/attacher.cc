@@ -25,7 +25,7 @@ int CloseTrace(void*) {
   Py_XDECREF(module);
   PyErr_Clear();
   PyObject* const raised = PyList_New(0);
-  if (raised != nullptr) ReleaseSignals(raised, "");
+  if (raised != nullptr) ReleaseSignals(raised, nullptr);
   Py_XDECREF(raised);
   return 0;
 }

@@ -5,8 +5,6 @@
 
 #include <deque>
 #include <map>
-#include <string_view>
-#include <utility>
 
 namespace torchtrace {
 namespace {
@@ -22,7 +20,7 @@ struct Program {
     PyObject* object;
   };
   std::deque<Missed> missed;
-  std::string ours;
+  PyObject* ours = nullptr;  // a frame that is ours
 };
 // Only the main thread uses it, with the GIL.
 Program& TheProgram() {
@@ -71,22 +69,17 @@ void SetHandler(PyObject* module, int number, PyObject* handler) {
 }
 
 bool RunsOurs() {
+  const auto* const ours = reinterpret_cast<PyFrameObject*>(TheProgram().ours);
+  if (ours == nullptr) return false;
   PyFrameObject* frame = PyEval_GetFrame();
   Py_XINCREF(frame);
-  bool runs = false;
-  while (frame != nullptr && !runs) {
-    PyCodeObject* const code = PyFrame_GetCode(frame);
-    const char* const name = PyUnicode_AsUTF8(code->co_filename);
-    if (name == nullptr) PyErr_Clear();
-    const std::string& ours = TheProgram().ours;
-    runs = !ours.empty() && name != nullptr && std::string_view(name).starts_with(ours);
-    Py_DECREF(code);
+  while (frame != nullptr && frame != ours) {
     PyFrameObject* const caller = PyFrame_GetBack(frame);
     Py_DECREF(frame);
     frame = caller;
   }
   Py_XDECREF(frame);
-  return runs;
+  return frame != nullptr;
 }
 
 // A pending call, as one may raise in the program.
@@ -97,6 +90,7 @@ int PassOn(void*) {
     Py_AddPendingCall(PassOn, nullptr);
     return 0;
   }
+  Py_CLEAR(TheProgram().ours);
   const Program::Missed next = missed.front();
   missed.pop_front();
   if (!missed.empty()) Py_AddPendingCall(PassOn, nullptr);
@@ -132,9 +126,8 @@ void HoldSignals() {
   KeepRaised();
 }
 
-void ReleaseSignals(PyObject* raised, std::string ours) {
+void ReleaseSignals(PyObject* raised, PyObject* ours) {
   Program& program = TheProgram();
-  program.ours = std::move(ours);
   for (Py_ssize_t i = PyList_Size(raised); i > 0; --i) {
     program.missed.push_front({0, Py_NewRef(PyList_GetItem(raised, i - 1))});
   }
@@ -147,7 +140,9 @@ void ReleaseSignals(PyObject* raised, std::string ours) {
     Py_DECREF(handler);
   }
   Py_DECREF(module);
-  if (!program.missed.empty()) Py_AddPendingCall(PassOn, nullptr);
+  if (program.missed.empty()) return;
+  Py_XSETREF(program.ours, Py_XNewRef(ours));
+  Py_AddPendingCall(PassOn, nullptr);
 }
 
 }  // namespace torchtrace

@@ -7,17 +7,15 @@
 // Python.h must come first.
 #include <Python.h>
 
-#include <string>
-
 namespace torchtrace {
 
 // From now on handlers that are Python objects are not called. For the main thread. What was raised while this began is
 // passed on by ReleaseSignals.
 void HoldSignals();
 
-// Ends that. What came meanwhile is passed on in the program itself, as soon as no code runs there whose file's name
-// begins with `ours`: first `raised`, a list of exceptions of the program's handlers, then the handlers are called.
-void ReleaseSignals(PyObject* raised, std::string ours);
+// Ends that. What came meanwhile is passed on in the program itself, as soon as `ours`, a frame of our code, has ended
+// (null: it has): first `raised`, a list of exceptions of the program's handlers, then the handlers are called.
+void ReleaseSignals(PyObject* raised, PyObject* ours);
 
 }  // namespace torchtrace
 

@@ -272,12 +272,11 @@ PyObject* Hold(PyObject*, PyObject*) {
   Py_RETURN_NONE;
 }
 
-// release_signals(raised, ours)
+// release_signals(raised, frame)
 PyObject* Release(PyObject*, PyObject* args) {
   PyObject *raised, *ours;
-  if (!PyArg_ParseTuple(args, "O!O&", &PyList_Type, &raised, PyUnicode_FSConverter, &ours)) return nullptr;
-  ReleaseSignals(raised, std::string(PyBytes_AS_STRING(ours), static_cast<size_t>(PyBytes_GET_SIZE(ours))));
-  Py_DECREF(ours);
+  if (!PyArg_ParseTuple(args, "O!O", &PyList_Type, &raised, &ours)) return nullptr;
+  ReleaseSignals(raised, ours);
   Py_RETURN_NONE;
 }
 

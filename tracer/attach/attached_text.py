@@ -107,7 +107,7 @@ try:
         try:
             answer(*call())
         finally:
-            native.release_signals(RAISED, TASK)
+            native.release_signals(RAISED, sys._getframe(2))
 
     attached()
 except Exception:
