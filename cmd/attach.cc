@@ -28,12 +28,12 @@
 #include "cmd/reading/reading_options.h"
 #include "cmd/run/run_request.h"
 #include "serialize/base/matching.h"
+#include "serialize/base/monotonic_clock.h"
 #include "serialize/log/log_trace.h"
 #include "serialize/model/levels.h"
 #include "serialize/trace/statistics.h"
 #include "tracer/attach/attach_task.h"
 #include "tracer/attach/attached_process.h"
-#include "serialize/base/monotonic_clock.h"
 #include "tracer/attach/process_status.h"
 #include "tracer/attach/remote_python.h"
 #include "tracer/launch/find_python.h"
@@ -265,8 +265,8 @@ absl::Status Attaching::Prepare() {
   task_ = *std::move(task);
   for (const Target& target : targets_) {
     if (absl::Status seen = CheckSeesFile(target.pid, task_->path()); !seen.ok()) return seen;
-    processes_.push_back(std::make_unique<AttachedProcess>(target.pid, target.python, PackageOf(target.runtime),
-                                                           task_->path()));
+    processes_.push_back(
+        std::make_unique<AttachedProcess>(target.pid, target.python, PackageOf(target.runtime), task_->path()));
   }
   return folder_->Share();
 }
@@ -348,7 +348,8 @@ void Attaching::End() {
   for (const auto& process : processes_) {
     if (process->state() == State::kEnded && !process->error().empty()) Say(process->error());
     if (process->state() == State::kBeginning) {
-      Say(absl::StrCat("process ", process->pid(), " was not traced: its main thread has run no Python code meanwhile"));
+      Say(absl::StrCat("process ", process->pid(),
+                       " was not traced: its main thread has run no Python code meanwhile"));
     }
   }
 }
@@ -388,9 +389,9 @@ int RunAttach(const std::vector<std::string>& args) {
   AttachOptions options;
   const auto app = MakeApp(kAttachCommand, "[OPTIONS] PID", kAttachFooter);
   app->add_option("PID", options.pid, "The process")->required();
-  app->add_option("-l,--levels", options.levels,
-                  absl::StrCat("What to trace, by number or name: ", DescribeLevels(),
-                               ". Several with commas (default: 1)"))
+  app->add_option(
+         "-l,--levels", options.levels,
+         absl::StrCat("What to trace, by number or name: ", DescribeLevels(), ". Several with commas (default: 1)"))
       ->option_text("LEVELS")
       ->allow_extra_args(false)
       ->check(IsList())
@@ -403,7 +404,8 @@ int RunAttach(const std::vector<std::string>& args) {
   app->add_option("--duration", options.duration, "End the trace after this time: 500ms, 10s, 2m (default: at Ctrl-C)")
       ->option_text("TIME")
       ->check(Checked([](const std::string& text) { return ParseNanoseconds(text, 1); }));
-  app->add_option("--max-calls", options.max_calls, "End it soon after N calls were recorded, of all processes together")
+  app->add_option("--max-calls", options.max_calls,
+                  "End it soon after N calls were recorded, of all processes together")
       ->option_text("N")
       ->check(IsCount(1));
   app->add_option("--rank", options.ranks,

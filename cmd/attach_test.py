@@ -18,7 +18,7 @@ from tools.testing import whole_tool as tool
 MINE = "def f(x): return x\n"
 LEVEL_ZERO = ("-l", "0", "--library", "mine")
 
-# Calls it until it is told to stop.
+# Calls it until there is a file `stop`.
 CALLS = """
 import os, sys, time
 sys.path.insert(0, os.getcwd())
@@ -155,7 +155,8 @@ def look():
         "path": list(sys.path), "finders": [type(each).__name__ for each in sys.meta_path],
         "files": sorted(os.listdir("/proc/self/fd")), "environ": dict(os.environ),
         "threads": [each.name for each in threading.enumerate()],
-        "tasks": len(os.listdir("/proc/self/task")), "main": sorted(__import__("__main__").__dict__),
+        "tasks": len(os.listdir("/proc/self/task")),
+        "main": sorted(__import__("__main__").__dict__),
         "handlers": [str(signal.getsignal(each)) for each in signal.valid_signals()],
         "masks": [line for line in open("/proc/self/status") if line.startswith("Sig")],
         "hooks": [sys.gettrace(), sys.getprofile(), sys.excepthook is sys.__excepthook__],
@@ -335,7 +336,10 @@ def test_what_cannot_be_attached_to(start, tmp_path):
     seize, detach = 0x4206, 17
     libc = ctypes.CDLL(None)
     assert libc.ptrace(seize, program.pid, None, None) == 0
-    assert f"is traced by {Path('/proc/self/comm').read_text().strip()} (process {os.getpid()}): end that first" in refused(program.pid)
+    assert (
+        f"is traced by {Path('/proc/self/comm').read_text().strip()} (process {os.getpid()}): "
+        "end that first" in refused(program.pid)
+    )
     libc.ptrace(0x4207, program.pid, None, None)
     os.waitpid(program.pid, 0x40000000)
     libc.ptrace(detach, program.pid, None, None)
@@ -425,7 +429,9 @@ def test_as_another_user(start):
     attach = [tool.TORCHTRACE, "attach", str(program.pid)]
     if os.geteuid() != 0:
         pytest.skip("needs root")
-    ended = subprocess.run(attach, cwd="/tmp", user=65534, group=65534, capture_output=True, text=True)
+    ended = subprocess.run(
+        attach, cwd="/tmp", user=65534, group=65534, capture_output=True, text=True
+    )
     said = f"process {program.pid} belongs to user root: `sudo "
     assert ended.returncode == 2 and said in ended.stderr, ended
     program.ends()

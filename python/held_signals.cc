@@ -53,7 +53,8 @@ PyObject* Miss(PyObject*, PyObject* args) {
 
 PyMethodDef g_miss = {"torchtrace_holds", Miss, METH_VARARGS, nullptr};
 
-// signal.signal() calls handlers of signals that wait, and forgets how the system shall treat the signal (siginterrupt).
+// signal.signal() calls handlers of signals that wait, and forgets how the system shall treat the signal
+// (siginterrupt).
 void SetHandler(PyObject* module, int number, PyObject* handler) {
   struct sigaction action;
   if (sigaction(number, nullptr, &action) != 0) return;

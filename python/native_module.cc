@@ -156,8 +156,7 @@ absl::Status BeginTrace(BeginArguments arguments) {
   if (!status.ok()) return status;
   absl::StatusOr<GlobFilter> globs = FindRecordedNames(arguments.scanned, recording);
   if (!globs.ok()) return globs.status();
-  auto ending =
-      std::make_shared<ModuleSession>(RunEnding::Options{arguments.folder, arguments.shown_name, recording});
+  auto ending = std::make_shared<ModuleSession>(RunEnding::Options{arguments.folder, arguments.shown_name, recording});
   if (status = TakeFolder(arguments, ending.get()); !status.ok()) return status;
 
   SessionOptions session;
@@ -194,21 +193,22 @@ absl::Status BeginTrace(BeginArguments arguments) {
   return absl::OkStatus();
 }
 
-// begin(options, ...): opens a session and its trace's folder. `options`: RecordingOptions as JSON. The last four are of
-// the torchtrace that has attached to the program; `task` is empty if none has.
+// begin(options, ...): opens a session and its trace's folder. `options`: RecordingOptions as JSON. The last four are
+// of the torchtrace that has attached to the program; `task` is empty if none has.
 PyObject* Begin(PyObject*, PyObject* args, PyObject* kwargs) {
-  static const char* const kNames[] = {"options",         "folder",        "shown",   "package_version", "extension",
-                                       "package_folders", "script_folder", "command", "program",         "python",
-                                       "executable",      "tags",          "task",    "locks",
-                                       "deadline_ns",     "run",           nullptr};
+  static const char* const kNames[] = {"options",   "folder",          "shown",         "package_version",
+                                       "extension", "package_folders", "script_folder", "command",
+                                       "program",   "python",          "executable",    "tags",
+                                       "task",      "locks",           "deadline_ns",   "run",
+                                       nullptr};
   const char *options, *folder, *shown, *package_version, *script_folder, *python, *executable, *tags, *task, *run;
   PyObject *package_folders, *command, *program;
   int extension, locks;
   long long deadline_ns;
   BeginArguments begin;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$sssspOsOOsssspLs", const_cast<char**>(kNames), &options, &folder, &shown,
-                                   &package_version, &extension, &package_folders, &script_folder, &command, &program,
-                                   &python, &executable, &tags, &task, &locks, &deadline_ns, &run) ||
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$sssspOsOOsssspLs", const_cast<char**>(kNames), &options, &folder,
+                                   &shown, &package_version, &extension, &package_folders, &script_folder, &command,
+                                   &program, &python, &executable, &tags, &task, &locks, &deadline_ns, &run) ||
       !Strings(package_folders, &begin.scanned.package_folders) || !Strings(command, &begin.metadata.command) ||
       !Strings(program, &begin.metadata.program)) {
     return nullptr;

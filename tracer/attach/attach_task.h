@@ -1,6 +1,6 @@
-// What attached programs have to know: a file in the trace's folder log/, which they read when they open the trace. While
-// they record they look whether torchtrace still holds its lock (python/attacher.h): if it ends in any way, they end
-// their traces.
+// What attached programs have to know: a file in the trace's folder log/, which they read when they open the trace.
+// While they record they look whether torchtrace still holds its lock (python/attacher.h): if it ends in any way, they
+// end their traces.
 
 #ifndef TORCHTRACE_TRACER_ATTACH_ATTACH_TASK_H_
 #define TORCHTRACE_TRACER_ATTACH_ATTACH_TASK_H_

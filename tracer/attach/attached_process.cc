@@ -23,8 +23,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "serialize/base/files.h"
-#include "serialize/base/read_file.h"
 #include "serialize/base/monotonic_clock.h"
+#include "serialize/base/read_file.h"
 #include "tracer/attach/process_status.h"
 #include "tracer/attach/remote_memory.h"
 #include "tracer/attach/stopped_thread.h"
@@ -61,7 +61,7 @@ absl::Status OnThreadOfItsOwn(const std::function<absl::Status()>& body) {
 }
 
 absl::StatusOr<std::unique_ptr<StoppedThread>> StopAtGoodMoment(pid_t pid, const RemoteLibc& libc,
-                                                               const RemoteFunction& wait = {}) {
+                                                                const RemoteFunction& wait = {}) {
   absl::Status status;
   for (int i = 0; i < kMoments; ++i) {
     absl::StatusOr<std::unique_ptr<StoppedThread>> thread = StoppedThread::Stop(pid, libc, wait);
@@ -152,9 +152,9 @@ std::string AttachedProcess::Text() const {
   const auto run = [&](const char* raised) {
     return absl::StrCat("__import__('builtins').exec(", PythonBytes(kText), ", {'VERB': '",
                         state_ == kBeginning ? "begin" : "end", "', 'PACKAGE': ", PythonBytes(package_),
-                        ", 'VERSION': ", kRuntimeApiVersion, ", 'TASK': ",
-                        PythonBytes(task_), ", 'ANSWER': ", PythonBytes(AnswerPath()), ", 'PATIENT': ",
-                        patient ? "True" : "False", ", 'RAISED': [", raised, "]})\n");
+                        ", 'VERSION': ", kRuntimeApiVersion, ", 'TASK': ", PythonBytes(task_),
+                        ", 'ANSWER': ", PythonBytes(AnswerPath()), ", 'PATIENT': ", patient ? "True" : "False",
+                        ", 'RAISED': [", raised, "]})\n");
   };
   // A handler of the program's signals may raise before the text has begun.
   return absl::StrCat("try: ", run(""), "except BaseException as torchtrace_raised: ", run("torchtrace_raised"));
@@ -167,8 +167,7 @@ absl::Status AttachedProcess::CheckIsSame() const {
 }
 
 absl::Status AttachedProcess::RunText(const std::string& text) {
-  return python_.minor >= kRemoteExecMinor ? RemoteExec(text)
-                                           : OnThreadOfItsOwn([&] { return AddPendingCall(text); });
+  return python_.minor >= kRemoteExecMinor ? RemoteExec(text) : OnThreadOfItsOwn([&] { return AddPendingCall(text); });
 }
 
 absl::Status AttachedProcess::AddPendingCall(const std::string& text) {

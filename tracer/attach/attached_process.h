@@ -71,10 +71,10 @@ class AttachedProcess {
   std::string task_;
   State state_ = kUnasked;
   std::string error_;
-  bool importing_ = false;    // it was asked within an import
+  bool importing_ = false;  // it was asked within an import
   int64_t first_asked_ns_ = 0;
-  int64_t ask_at_ns_ = 0;     // when to ask it again; 0: not
-  uint64_t memory_ = 0;       // there, with the text; 0: none
+  int64_t ask_at_ns_ = 0;  // when to ask it again; 0: not
+  uint64_t memory_ = 0;    // there, with the text; 0: none
 };
 
 }  // namespace torchtrace

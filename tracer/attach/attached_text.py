@@ -1,10 +1,12 @@
-"""Runs in the main thread of a program that torchtrace attaches to, between two of its instructions.
+"""Runs in the main thread of a program that torchtrace attaches to, between two instructions.
 
 VERB, PACKAGE (the folder of the package torchtrace), VERSION (runtime_api.h), TASK, ANSWER (files,
 as bytes), PATIENT and RAISED (what the program's signal handlers raised in an earlier try of this
 text) are given. Leaves no name behind, and calls nothing of Python's library that a program may
 replace.
 """
+
+# ruff: noqa: F821
 
 try:
     import _signal

@@ -192,8 +192,8 @@ absl::Status CheckAttachable(pid_t pid, const ProcessStatus& status) {
   }
   if (status.tracer != 0) {
     const absl::StatusOr<ProcessStatus> tracer = ReadProcessStatus(status.tracer);
-    return No(pid, absl::StrCat("is traced by ", tracer.ok() ? tracer->name : "a debugger", " (process ",
-                                status.tracer, "): end that first"));
+    return No(pid, absl::StrCat("is traced by ", tracer.ok() ? tracer->name : "a debugger", " (process ", status.tracer,
+                                "): end that first"));
   }
   if (status.state == 'T') return No(pid, absl::StrCat("is stopped: `kill -CONT ", pid, "` lets it go on"));
   if (geteuid() != 0 && geteuid() != status.user) {

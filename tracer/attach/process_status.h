@@ -1,4 +1,4 @@
-// What the kernel tells of another process, in /proc: whether it can be attached to, what it does, which are below it.
+// What the kernel says of another process, in /proc: whether it can be attached to, what it does, which are below it.
 
 #ifndef TORCHTRACE_TRACER_ATTACH_PROCESS_STATUS_H_
 #define TORCHTRACE_TRACER_ATTACH_PROCESS_STATUS_H_
@@ -17,8 +17,8 @@ namespace torchtrace {
 
 struct ProcessStatus {
   pid_t process = 0;  // of which this is a thread
-  std::string name;  // of its main thread
-  char state = '?';  // of its main thread, as ps shows it
+  std::string name;   // of its main thread
+  char state = '?';   // of its main thread, as ps shows it
   pid_t parent = 0;
   pid_t tracer = 0;  // who traces it; 0: nobody
   uid_t user = 0;    // effective

@@ -87,7 +87,8 @@ class RemoteImage {
     for (size_t i = 0; i < std::min<size_t>(header.e_phnum, kMostHeaders); ++i) {
       Elf64_Phdr program;
       if (!ReadMemory(pid_, base_ + header.e_phoff + i * sizeof program, &program)) return false;
-      if (program.p_type == PT_LOAD && !std::exchange(loaded, true)) bias_ = base_ - (program.p_vaddr - program.p_offset);
+      if (program.p_type == PT_LOAD && !std::exchange(loaded, true))
+        bias_ = base_ - (program.p_vaddr - program.p_offset);
       if (program.p_type == PT_DYNAMIC) dynamic_ = program.p_vaddr;
     }
     return loaded && dynamic_ != 0;

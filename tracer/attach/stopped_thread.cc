@@ -87,8 +87,8 @@ constexpr uint64_t kFrameFlags = 7;  // extended state; the stack segment counts
 // No valid one: then the kernel leaves the thread's alternate stack as it is.
 constexpr int kNoStackFlags = 0x40;
 
-// The vectors are as the processor stores them: 512 bytes, of which the last ones are software's, then which features are
-// not in their first state.
+// The vectors are as the processor stores them: 512 bytes, of which the last ones are software's, then which features
+// are not in their first state.
 constexpr size_t kSoftwareAt = 464, kFeaturesAt = 512;
 
 // The bytes of them that the kernel takes from a signal's frame: AMX's tiles only from a thread that has some.
@@ -241,14 +241,14 @@ absl::Status StoppedThread::WriteFrame() {
   context.fpstate = reinterpret_cast<_fpstate*>(vectors);  // NOLINT(performance-no-int-to-ptr)
 
   std::string state = saved_->vectors.substr(0, vector_bytes);
-  auto* const told = reinterpret_cast<_fpx_sw_bytes*>(state.data() + kSoftwareAt);
+  auto* const shown = reinterpret_cast<_fpx_sw_bytes*>(state.data() + kSoftwareAt);
   uint64_t features = 0;
-  std::memcpy(&features, told, sizeof features);  // debuggers are told there which ones there are
-  *told = {};
-  told->magic1 = FP_XSTATE_MAGIC1;
-  told->extended_size = static_cast<uint32_t>(vector_bytes + FP_XSTATE_MAGIC2_SIZE);
-  told->xstate_bv = features;
-  told->xstate_size = static_cast<uint32_t>(vector_bytes);
+  std::memcpy(&features, shown, sizeof features);  // for debuggers: which ones there are
+  *shown = {};
+  shown->magic1 = FP_XSTATE_MAGIC1;
+  shown->extended_size = static_cast<uint32_t>(vector_bytes + FP_XSTATE_MAGIC2_SIZE);
+  shown->xstate_bv = features;
+  shown->xstate_size = static_cast<uint32_t>(vector_bytes);
   const uint32_t end = FP_XSTATE_MAGIC2;
   state.append(reinterpret_cast<const char*>(&end), sizeof end);
 

@@ -2,8 +2,8 @@
 //
 // No code is written, and nothing is left behind. The function's frame lies on the thread's own stack, below all that
 // it uses, as that of a signal handler would: the function returns into the C library's code that ends a handler, with
-// everything that the thread had (registers, vectors, blocked signals) in a frame of the kernel's form. So the thread is
-// safe at every moment: it goes on as after a signal handler if torchtrace is killed. The only difference is that
+// everything that the thread had (registers, vectors, blocked signals) in a frame of the kernel's form. So the thread
+// is safe at every moment: it goes on as after a signal handler if torchtrace is killed. The only difference is that
 // otherwise a system call in which it was stopped is restarted. Signals that come meanwhile wait until then.
 
 #ifndef TORCHTRACE_TRACER_ATTACH_STOPPED_THREAD_H_
@@ -24,9 +24,10 @@ namespace torchtrace {
 class StoppedThread {
  public:
   // Stops it. Errors say what to do; Unavailable: it is a bad moment, another will be good. `wait`: a
-  // function that copes with interrupted waits; if the thread waits in it, the wait is interrupted. After an error the thread
-  // may still be about to stop: the kernel lets it go when the calling thread ends.
-  static absl::StatusOr<std::unique_ptr<StoppedThread>> Stop(pid_t pid, const RemoteLibc& libc, const RemoteFunction& wait = {});
+  // function that copes with interrupted waits; if the thread waits in it, the wait is interrupted. After an error the
+  // thread may still be about to stop: the kernel lets it go when the calling thread ends.
+  static absl::StatusOr<std::unique_ptr<StoppedThread>> Stop(pid_t pid, const RemoteLibc& libc,
+                                                             const RemoteFunction& wait = {});
   // Lets it go on as it was.
   ~StoppedThread();
   StoppedThread(const StoppedThread&) = delete;

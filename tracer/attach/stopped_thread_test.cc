@@ -40,11 +40,10 @@ void Spin(int64_t ms) {
 void Called(int64_t ms) {
   ++g_shared->entered;
   Spin(ms);
-  asm volatile(
-      "pcmpeqd %%xmm0, %%xmm0; pcmpeqd %%xmm1, %%xmm1; pcmpeqd %%xmm2, %%xmm2; pcmpeqd %%xmm7, %%xmm7"
-      :
-      :
-      : "xmm0", "xmm1", "xmm2", "xmm7");
+  asm volatile("pcmpeqd %%xmm0, %%xmm0; pcmpeqd %%xmm1, %%xmm1; pcmpeqd %%xmm2, %%xmm2; pcmpeqd %%xmm7, %%xmm7"
+               :
+               :
+               : "xmm0", "xmm1", "xmm2", "xmm7");
   ++g_shared->left;
 }
 
@@ -131,8 +130,8 @@ TEST_F(StoppedThreadTest, ReturnsWhatASystemCallReturned) {
   {
     absl::StatusOr<std::unique_ptr<StoppedThread>> thread = StoppedThread::Stop(child_, libc_);
     ASSERT_TRUE(thread.ok()) << thread.status();
-    const absl::StatusOr<int64_t> memory = (*thread)->Call(
-        libc_.mmap, {0, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, static_cast<uint64_t>(-1), 0});
+    const absl::StatusOr<int64_t> memory =
+        (*thread)->Call(libc_.mmap, {0, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, static_cast<uint64_t>(-1), 0});
     ASSERT_TRUE(memory.ok()) << memory.status();
     EXPECT_GT(*memory, 0);
     const absl::StatusOr<int64_t> freed = (*thread)->Call(libc_.munmap, {static_cast<uint64_t>(*memory), 4096});

@@ -16,7 +16,8 @@
 
 namespace torchtrace {
 
-// Replaces %p by the process id (this process's, if it isn't given), %h by the host's name, %r by the rank in the environment (0 if there is none), %% by
+// Replaces %p by the process id (this process's, if it isn't given), %h by the host's name, %r by the rank in the
+// environment (0 if there is none), %% by
 // %. InvalidArgument for others, and for a rank or host that could lead to another folder.
 absl::StatusOr<std::string> ExpandOutputName(const std::string& name, int pid = 0);
 
