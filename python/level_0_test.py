@@ -267,3 +267,22 @@ def test_libraries(tmp_path):
     assert ended.lines("both") == ["mine.double(3)", "torch.ones(1)"]
     lists = [(each["list"], each["library"]) for each in ended.info("all")["api_list"]]
     assert lists == [("everything", "mine")]
+
+
+def test_the_program_itself(tmp_path):
+    ended = python(
+        """
+        import torchtrace
+        def before(x): return x
+        for name in ("first", "second"):
+            before(0)
+            with torchtrace.trace(name, levels=0, library="__main__"):
+                before(1)
+                def within(x): return before(x)
+                within(2)
+            within(3)
+        """,
+        tmp_path,
+    ).check()
+    lines = ["__main__.before(1)", "__main__.within(2)", "__main__.before(2)"]
+    assert ended.lines("first") == ended.lines("second") == lines
