@@ -1,5 +1,5 @@
-// How the bindings of a module can be watched: by dictionary watchers since 3.12. Before that there are only version
-// numbers, so whatever calls functions has to look first; CallsLook makes CPython ask. All need the GIL.
+// How the bindings of a module can be watched: by dictionary watchers since 3.12. Before, a dictionary only has a
+// version number, at which whatever calls a function can look first. All need the GIL.
 
 #ifndef TORCHTRACE_TRACER_CPYTHON_NAMESPACES_H_
 #define TORCHTRACE_TRACER_CPYTHON_NAMESPACES_H_
@@ -41,8 +41,8 @@ inline uint64_t DictVersion([[maybe_unused]] PyObject* dict) {
 #endif
 }
 
-// Whether calls of Python functions go through `PyFunction_Type.tp_call`, as if functions had no `vectorcall`. Before
-// 3.12, and in 3.11 only where a frame evaluation function is set.
+// Whether calls of Python functions go through `PyFunction_Type.tp_call`, as if functions had no `vectorcall`. For
+// versions before 3.12; in 3.11 it only works while a frame evaluation function is set.
 inline void CallFunctionsByType(bool by_type) {
   const unsigned long flag = Py_TPFLAGS_HAVE_VECTORCALL;
   PyFunction_Type.tp_flags = by_type ? PyFunction_Type.tp_flags & ~flag : PyFunction_Type.tp_flags | flag;
