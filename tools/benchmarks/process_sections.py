@@ -38,7 +38,7 @@ def training(run):
 
 
 def together(run):
-    """Two threads, two spawned workers, two ranks of DDP: traced against untraced, beside one alone."""
+    """Two threads, two spawned workers, two ranks of DDP: traced against untraced."""
     progress("two at once")
     result = run.results["together"] = processes.together(
         run.bench, 10 if run.options.quick else 60
