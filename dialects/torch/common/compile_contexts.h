@@ -15,9 +15,10 @@ PyObject* CallPythonSource(const char* name, const char* function, PyObject* arg
 // Reports that compiled code may run. Call it when something is compiled, or was before.
 void NoteCompiledCode();
 
-// Wraps a Python function that makes context managers: in the bodies of those the thread records nothing, since what
-// torch.compile calls is none of the program's calls. `wrap` in compile_watch.py.
-PyObject* WrapCompileContext(PyObject* context_manager_maker);
+// `wrap` of compile_watch.py. `of`: a function, and what a call of it begins: a "graph" or a "backward" compiles in the
+// bodies of the context managers that the function makes, and "" something else; there the thread records nothing,
+// since what torch.compile calls is none of the program's calls. A "backward run" is the function that it makes.
+PyObject* WrapForCompiling(PyObject* of);
 
 }  // namespace torchtrace::torch_dialect
 

@@ -1,0 +1,46 @@
+// Marks in a trace what torch.compile does: its compilations, and the runs of the graphs that they make.
+
+#ifndef TORCHTRACE_DIALECTS_TORCH_COMMON_COMPILED_GRAPHS_H_
+#define TORCHTRACE_DIALECTS_TORCH_COMMON_COMPILED_GRAPHS_H_
+
+#include <Python.h>
+
+#include <memory>
+#include <string>
+
+namespace torchtrace::torch_dialect {
+
+// A graph by Dynamo's number of it, `1/0`, and the Python function of which it was made.
+struct CompiledGraph {
+  std::string id;
+  std::string function;
+  std::string file;
+  int line = 0;
+};
+
+// A compilation under way, which is a recorded call. All functions need the GIL and keep a Python error that is set.
+class Compilation {
+ public:
+  // `context`: Dynamo's CompileContext. `backward`: of the backward graph of what was compiled before. Null: it is none
+  // of a function of the program, or the thread records nothing.
+  static std::unique_ptr<Compilation> Begin(PyObject* context, bool backward);
+  // `exception`: its type; null: none.
+  void End(PyObject* exception);
+
+ private:
+  CompiledGraph graph_;
+  PyObject* code_ = nullptr;  // owned; null: backward
+  Py_ssize_t breaks_ = 0;     // that Dynamo had listed before
+};
+
+// `function` was made by the running function of PyTorch's. If that makes backward graphs, calls of `function` are
+// recorded as runs of the backward graph of what is compiled now.
+void WatchBackwardRuns(PyObject* function);
+
+// The same for the graphs that were compiled before the session. False with a Python error set: Dynamo isn't as
+// expected.
+bool WatchOlderGraphs();
+
+}  // namespace torchtrace::torch_dialect
+
+#endif  // TORCHTRACE_DIALECTS_TORCH_COMMON_COMPILED_GRAPHS_H_
