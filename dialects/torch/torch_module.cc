@@ -40,10 +40,15 @@ PyObject* Wrap(PyObject*, PyObject* of) { return WrapForCompiling(of); }
 
 PyMethodDef g_wrap = {"wrap", Wrap, METH_VARARGS, nullptr};
 
-// The keys of MODULES in compile_watch.py.
-constexpr const char* kCompilingModules[] = {"torch._dynamo.backends.common", "torch._dynamo.callback",
-                                             "torch._dynamo.convert_frame",
-                                             "torch._functorch._aot_autograd.runtime_wrappers"};
+// Those of MODULES and CACHES in compile_watch.py.
+constexpr const char* kCompilingModules[] = {
+    "torch._dynamo.backends.common",
+    "torch._dynamo.callback",
+    "torch._dynamo.convert_frame",
+    "torch._functorch._aot_autograd.aot_autograd_result",
+    "torch._functorch._aot_autograd.autograd_cache",
+    "torch._functorch._aot_autograd.runtime_wrappers",
+};
 
 // Called after the module's import.
 void WatchCompiling(const char* name) {

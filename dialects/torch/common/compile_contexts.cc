@@ -112,13 +112,16 @@ PyMethodDef g_compile_context_methods[] = {
 
 PyTypeObject g_compile_context_type = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
+// What a method begins that makes a function for a backward graph from a cache.
+constexpr char kLoad[] = "backward load";
+
 // `of`: the function that `wrap` was given, and what a call of it begins.
 PyObject* MakeContext(PyObject* of, PyObject* args, PyObject* kwargs) {
   PyObject* const inner = PyObject_Call(PyTuple_GET_ITEM(of, 0), args, kwargs);
   if (inner == nullptr) return nullptr;
   const std::string begins = TextOf(PyTuple_GET_ITEM(of, 1));
-  if (begins == "backward run") {
-    WatchBackwardRuns(inner);
+  if (begins == "backward run" || begins == kLoad) {
+    if (begins == kLoad || MakesBackwardGraph()) WatchBackwardRuns(inner);
     return inner;
   }
   auto* const context = PyObject_New(CompileContext, &g_compile_context_type);
@@ -156,7 +159,11 @@ PyObject* WrapForCompiling(PyObject* of) {
     g_compile_context_type.tp_methods = g_compile_context_methods;
     if (PyType_Ready(&g_compile_context_type) < 0) return nullptr;
   }
-  return PyCFunction_New(&g_make_context, of);
+  PyObject* const wrapper = PyCFunction_New(&g_make_context, of);
+  if (wrapper == nullptr || TextOf(PyTuple_GET_ITEM(of, 1)) != kLoad) return wrapper;
+  PyObject* const method = PyInstanceMethod_New(wrapper);
+  Py_DECREF(wrapper);
+  return method;
 }
 
 }  // namespace torchtrace::torch_dialect

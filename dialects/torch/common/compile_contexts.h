@@ -17,7 +17,8 @@ void NoteCompiledCode();
 
 // `wrap` of compile_watch.py. `of`: a function, and what a call of it begins: a "graph" or a "backward" compiles in the
 // bodies of the context managers that the function makes, and "" something else; there the thread records nothing,
-// since what torch.compile calls is none of the program's calls. A "backward run" is the function that it makes.
+// since what torch.compile calls is none of the program's calls. A "backward run" is a function that it makes, if
+// that is for a backward graph, and a "backward load" the function that the method makes.
 PyObject* WrapForCompiling(PyObject* of);
 
 }  // namespace torchtrace::torch_dialect

@@ -4,7 +4,7 @@
 all that it does for a frame, and AOTAutograd around a backward graph that is compiled at its
 first run. `callback_handler.install_callbacks(...)` is inside those, and alone around what
 Inductor compiles later. Other modules also open compile_context around code that runs.
-`disable(...)` makes the function that runs a backward graph.
+`disable(...)` makes the function that runs a backward graph, or `post_compile(...)` if the graph is from a cache.
 
 The other functions take the modules as arguments, since the program's own __import__ would see an import.
 """
@@ -17,9 +17,21 @@ MODULES = {
     "torch._functorch._aot_autograd.runtime_wrappers": ("", "compile_context", "backward"),
 }
 
+# Where backward graphs come from PyTorch's cache, depending on its version: classes with a `post_compile`.
+CACHES = (
+    "torch._functorch._aot_autograd.aot_autograd_result",
+    "torch._functorch._aot_autograd.autograd_cache",
+)
+
 
 def watch(module, wrap):
-    """Replaces the module's function by `wrap` of it, which is native and adds no frame."""
+    """Replaces the module's functions by `wrap` of them, which is native and adds no frame."""
+    if module.__name__ in CACHES:
+        for cls in list(vars(module).values()):
+            if isinstance(cls, type) and cls.__module__ == module.__name__ and cls.__name__.endswith("CompiledBackward"):
+                if made := vars(cls).get("post_compile"):
+                    cls.post_compile = wrap(made, "backward load")
+        return
     owner, name, begins = MODULES[module.__name__]
     owner = getattr(module, owner) if owner else module
     setattr(owner, name, wrap(getattr(owner, name), begins))

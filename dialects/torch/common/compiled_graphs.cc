@@ -204,11 +204,13 @@ void Compilation::End(PyObject* exception) {
   Leave(exception);
 }
 
-void WatchBackwardRuns(PyObject* function) {
+bool MakesBackwardGraph() {
   const InterpreterFrame* const frame = InnermostFrame(PyThreadState_Get());
-  if (frame == nullptr) return;
-  PyObject* const caller = CodeOf(frame)->co_name;
-  if (PyUnicode_CompareWithASCIIString(caller, "_wrapped_bw_compiler") != 0) return;
+  if (frame == nullptr) return false;
+  return PyUnicode_CompareWithASCIIString(CodeOf(frame)->co_name, "_wrapped_bw_compiler") == 0;
+}
+
+void WatchBackwardRuns(PyObject* function) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   PyObject* const guards = ImportedModule("torch._guards");

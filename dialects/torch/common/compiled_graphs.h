@@ -33,8 +33,9 @@ class Compilation {
   Py_ssize_t breaks_ = 0;     // that Dynamo had listed before
 };
 
-// `function` was made by the running function of PyTorch's. If that makes backward graphs, calls of `function` are
-// recorded as runs of the backward graph of what is compiled now.
+// Whether the running function of PyTorch's makes the function for a backward graph.
+bool MakesBackwardGraph();
+// From now on, calls of `function` are recorded as runs of the backward graph of what is compiled now.
 void WatchBackwardRuns(PyObject* function);
 
 // The same for the graphs that were compiled before the session. False with a Python error set: Dynamo isn't as
