@@ -7,6 +7,7 @@
 #include "dialects/python/describe/object_names.h"
 #include "dialects/torch/common/compile_contexts.h"
 #include "serialize/model/config_builder.h"
+#include "serialize/model/graph_calls.h"
 #include "serialize/model/levels.h"
 #include "tracer/cpython/frames.h"
 #include "tracer/cpython/objects.h"
@@ -17,14 +18,6 @@ namespace torchtrace::torch_dialect {
 namespace {
 
 // The GIL guards everything below.
-
-// Calls of level 3, as functions of the program are: a graph is run by a function that Dynamo makes.
-constexpr char kRun[] = "Compiled graph ";
-constexpr char kBackwardRun[] = "Compiled backward ";
-constexpr char kCompilation[] = "Compiling graph ";
-constexpr char kBackwardCompilation[] = "Compiling backward ";
-constexpr char kRecompiled[] = "Recompiled graph ";
-constexpr char kBreak[] = "Graph break ";
 
 // A function that runs a graph, and the call as which that is recorded.
 struct GraphFunction {
@@ -47,13 +40,12 @@ std::unordered_map<std::string, CompiledGraph>& Graphs() {
   return *graphs;
 }
 
-void Describe(std::string_view what, const CompiledGraph& graph, std::string_view reason, ConfigBuilder* config) {
+void Describe(GraphCallKind kind, const CompiledGraph& graph, std::string_view reason, ConfigBuilder* config) {
   const auto text = [config](const char* name, std::string_view value) {
     config->Keyword(name);
     config->values().String(KeptText(value), value.size());
   };
-  config->Begin(ConfigBuilder::EncodeHead(
-      kFrameLevel, std::string(what) + graph.id + (graph.function.empty() ? "" : ": ") + graph.function));
+  config->Begin(ConfigBuilder::EncodeHead(kFrameLevel, GraphCallApi(kind, graph.id, graph.function)));
   config->Positional(0);
   config->Keywords((graph.file.empty() ? 0 : 2) + (reason.empty() ? 0 : 1));
   if (!graph.file.empty()) {
@@ -64,8 +56,8 @@ void Describe(std::string_view what, const CompiledGraph& graph, std::string_vie
   if (!reason.empty()) text("reason", reason);
 }
 
-bool Enter(std::string_view what, const CompiledGraph& graph, std::string_view reason = {}) {
-  return t_thread.Enter([&](ConfigBuilder* config) { Describe(what, graph, reason, config); });
+bool Enter(GraphCallKind kind, const CompiledGraph& graph, std::string_view reason = {}) {
+  return t_thread.Enter([&](ConfigBuilder* config) { Describe(kind, graph, reason, config); });
 }
 
 void Leave(PyObject* exception) {
@@ -80,7 +72,7 @@ PyObject* RunGraph(PyObject* function, PyObject* const* arguments, size_t flags,
   return result;
 }
 
-void WatchRuns(PyObject* callable, std::string_view what, const CompiledGraph& graph) {
+void WatchRuns(PyObject* callable, GraphCallKind kind, const CompiledGraph& graph) {
   if (!PyFunction_Check(callable)) {
     Recorder::Get()->NoteNotSeen("torch.compile: runs of graphs that a backend made to callable objects");
     return;
@@ -89,7 +81,7 @@ void WatchRuns(PyObject* callable, std::string_view what, const CompiledGraph& g
   if (function->vectorcall == RunGraph) return;
   GraphFunction& entry = Functions()[callable];
   ConfigBuilder config;
-  Describe(what, graph, {}, &config);
+  Describe(kind, graph, {}, &config);
   entry.call = config.Finish();
   entry.identity_bytes = config.identity_bytes();
   entry.original = function->vectorcall;
@@ -163,7 +155,7 @@ std::unique_ptr<Compilation> Compilation::Begin(PyObject* context, bool backward
     Py_XDECREF(count);
     if (count == nullptr) NoteUnexpected();
   }
-  if (Enter(backward ? kBackwardCompilation : kCompilation, begun->graph_)) return begun;
+  if (Enter(backward ? GraphCallKind::kBackwardCompilation : GraphCallKind::kCompilation, begun->graph_)) return begun;
   Py_XDECREF(begun->code_);
   return nullptr;
 }
@@ -183,9 +175,9 @@ void Compilation::End(PyObject* exception) {
       NoteUnexpected();
     } else {
       for (Py_ssize_t i = 0; i < PyList_GET_SIZE(functions); ++i) {
-        WatchRuns(PyList_GET_ITEM(functions, i), kRun, graph_);
+        WatchRuns(PyList_GET_ITEM(functions, i), GraphCallKind::kRun, graph_);
       }
-      if (*reason != '\0' && Enter(kRecompiled, graph_, reason)) t_thread.Leave();
+      if (*reason != '\0' && Enter(GraphCallKind::kRecompiled, graph_, reason)) t_thread.Leave();
       for (Py_ssize_t i = 0; i < PyList_GET_SIZE(breaks); ++i) {
         CompiledGraph at = graph_;
         const char *why, *file;
@@ -194,7 +186,7 @@ void Compilation::End(PyObject* exception) {
           continue;
         }
         at.file = file;
-        if (Enter(kBreak, at, why)) t_thread.Leave();
+        if (Enter(GraphCallKind::kBreak, at, why)) t_thread.Leave();
       }
     }
     Py_XDECREF(made);
@@ -220,7 +212,7 @@ void WatchBackwardRuns(PyObject* function) {
   if (const std::string id = context == Py_None ? "" : IdOf(context); !id.empty()) {
     CompiledGraph graph = Graphs()[id];
     graph.id = id;
-    WatchRuns(function, kBackwardRun, graph);
+    WatchRuns(function, GraphCallKind::kBackwardRun, graph);
   }
   Py_XDECREF(context);
   Py_XDECREF(maker);
@@ -238,7 +230,7 @@ bool WatchOlderGraphs() {
     if (!PyArg_ParseTuple(PyList_GET_ITEM(graphs, i), "OsO!", &function, &id, &PyCode_Type, &code)) break;
     const CompiledGraph graph = GraphOf(id, code);
     Graphs()[graph.id] = graph;
-    WatchRuns(function, kRun, graph);
+    WatchRuns(function, GraphCallKind::kRun, graph);
   }
   Py_DECREF(graphs);
   return PyErr_Occurred() == nullptr;
