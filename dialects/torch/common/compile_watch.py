@@ -41,7 +41,12 @@ def graph_functions(convert_frame, out):
     """The functions that run the graph of the code that Dynamo made: one, or none if there was nothing to compile."""
     hooks = convert_frame.CleanupManager.instance.get(out) or ()
     found = [hook.scope.get(hook.name) for hook in hooks if hook.name.startswith("__compiled_fn")]
-    return [function for function in found if function is not None]
+    # If a backend returned a module, so does Dynamo, with a function as its `forward`.
+    return [
+        each if isinstance(each, type(graph_functions)) else vars(each).get("forward", each)
+        for each in found
+        if each is not None
+    ]
 
 
 def count_breaks(utils):

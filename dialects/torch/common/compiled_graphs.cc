@@ -74,7 +74,7 @@ PyObject* RunGraph(PyObject* function, PyObject* const* arguments, size_t flags,
 
 void WatchRuns(PyObject* callable, GraphCallKind kind, const CompiledGraph& graph) {
   if (!PyFunction_Check(callable)) {
-    Recorder::Get()->NoteNotSeen("torch.compile: runs of graphs that a backend made to callable objects");
+    Recorder::Get()->NoteNotSeen("torch.compile: runs of graphs that a backend made callable objects of");
     return;
   }
   auto* const function = reinterpret_cast<PyFunctionObject*>(callable);
