@@ -40,7 +40,7 @@ PyObject* Wrap(PyObject*, PyObject* of) { return WrapForCompiling(of); }
 
 PyMethodDef g_wrap = {"wrap", Wrap, METH_VARARGS, nullptr};
 
-// Those of MODULES and CACHES in compile_watch.py.
+// Those of MODULES, CACHES and PACKAGES in compile_watch.py.
 constexpr const char* kCompilingModules[] = {
     "torch._dynamo.backends.common",
     "torch._dynamo.callback",
@@ -48,6 +48,8 @@ constexpr const char* kCompilingModules[] = {
     "torch._functorch._aot_autograd.aot_autograd_result",
     "torch._functorch._aot_autograd.autograd_cache",
     "torch._functorch._aot_autograd.runtime_wrappers",
+    "torch._inductor.package.package",
+    "torch.export.pt2_archive._package",
 };
 
 // Called after the module's import.

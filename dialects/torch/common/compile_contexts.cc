@@ -159,6 +159,10 @@ PyObject* WrapForCompiling(PyObject* of) {
     g_compile_context_type.tp_methods = g_compile_context_methods;
     if (PyType_Ready(&g_compile_context_type) < 0) return nullptr;
   }
+  if (TextOf(PyTuple_GET_ITEM(of, 1)) == "package run") {
+    WatchPackageRuns(PyTuple_GET_ITEM(of, 0));
+    Py_RETURN_NONE;
+  }
   PyObject* const wrapper = PyCFunction_New(&g_make_context, of);
   if (wrapper == nullptr || TextOf(PyTuple_GET_ITEM(of, 1)) != kLoad) return wrapper;
   PyObject* const method = PyInstanceMethod_New(wrapper);

@@ -23,9 +23,17 @@ CACHES = (
     "torch._functorch._aot_autograd.autograd_cache",
 )
 
+# Where the class is whose instances run AOTInductor's packages, depending on the version.
+PACKAGES = ("torch._inductor.package.package", "torch.export.pt2_archive._package")
+
 
 def watch(module, wrap):
     """Replaces the module's functions by `wrap` of them, which is native and adds no frame."""
+    if module.__name__ in PACKAGES:
+        cls = vars(module).get("AOTICompiledModel")
+        if cls is not None and cls.__module__ == module.__name__:
+            wrap(cls.__call__, "package run")
+        return
     if module.__name__ in CACHES:
         for cls in list(vars(module).values()):
             if isinstance(cls, type) and cls.__module__ == module.__name__ and cls.__name__.endswith("CompiledBackward"):

@@ -25,6 +25,7 @@ struct GraphFunction {
   uint32_t identity_bytes = 0;
   vectorcallfunc original = nullptr;
   uint32_t version = 0;
+  bool package = false;  // of AOTInductor
 };
 
 // By the functions' addresses. A new function at an old address has CPython's `vectorcall`, so it never gets here
@@ -67,6 +68,10 @@ void Leave(PyObject* exception) {
 PyObject* RunGraph(PyObject* function, PyObject* const* arguments, size_t flags, PyObject* names) {
   const GraphFunction& graph = Functions().find(function)->second;
   const bool recorded = t_thread.EnterKnown(graph.call, graph.identity_bytes);
+  if (recorded && graph.package) {
+    Recorder::Get()->NoteNotSeen(
+        "AOTInductor: the kernels of its packages, and most operators, which they call without PyTorch's dispatcher");
+  }
   PyObject* const result = graph.original(function, arguments, flags, names);
   if (recorded) Leave(result == nullptr ? PyErr_Occurred() : nullptr);
   return result;
@@ -85,6 +90,7 @@ void WatchRuns(PyObject* callable, GraphCallKind kind, const CompiledGraph& grap
   entry.call = config.Finish();
   entry.identity_bytes = config.identity_bytes();
   entry.original = function->vectorcall;
+  entry.package = false;
   function->vectorcall = RunGraph;
   HideFromSpecialization(function, &entry.version, [](uint32_t* place, uint32_t number) { *place = number; });
 }
@@ -217,6 +223,11 @@ void WatchBackwardRuns(PyObject* function) {
   Py_XDECREF(context);
   Py_XDECREF(maker);
   PyErr_Restore(type, value, traceback);
+}
+
+void WatchPackageRuns(PyObject* function) {
+  WatchRuns(function, GraphCallKind::kRun, {.id = "AOTInductor"});
+  if (const auto found = Functions().find(function); found != Functions().end()) found->second.package = true;
 }
 
 bool WatchOlderGraphs() {

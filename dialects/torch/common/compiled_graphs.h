@@ -38,6 +38,9 @@ bool MakesBackwardGraph();
 // From now on, calls of `function` are recorded as runs of the backward graph of what is compiled now.
 void WatchBackwardRuns(PyObject* function);
 
+// From now on, calls of `function` are recorded as runs of a package of AOTInductor.
+void WatchPackageRuns(PyObject* function);
+
 // The same for the graphs that were compiled before the session. False with a Python error set: Dynamo isn't as
 // expected.
 bool WatchOlderGraphs();
