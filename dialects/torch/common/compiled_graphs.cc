@@ -143,7 +143,7 @@ void NoteUnexpected() {
 }  // namespace
 
 std::unique_ptr<Compilation> Compilation::Begin(PyObject* context, bool backward) {
-  if (!t_thread.Recording()) return nullptr;
+  if (t_thread.suspended != 0) return nullptr;
   auto begun = std::make_unique<Compilation>();
   std::string id = IdOf(context);
   if (id.empty()) return nullptr;
@@ -161,9 +161,9 @@ std::unique_ptr<Compilation> Compilation::Begin(PyObject* context, bool backward
     Py_XDECREF(count);
     if (count == nullptr) NoteUnexpected();
   }
-  if (Enter(backward ? GraphCallKind::kBackwardCompilation : GraphCallKind::kCompilation, begun->graph_)) return begun;
-  Py_XDECREF(begun->code_);
-  return nullptr;
+  begun->recorded_ =
+      Enter(backward ? GraphCallKind::kBackwardCompilation : GraphCallKind::kCompilation, begun->graph_);
+  return begun;
 }
 
 void Compilation::End(PyObject* exception) {
@@ -183,8 +183,8 @@ void Compilation::End(PyObject* exception) {
       for (Py_ssize_t i = 0; i < PyList_GET_SIZE(functions); ++i) {
         WatchRuns(PyList_GET_ITEM(functions, i), GraphCallKind::kRun, graph_);
       }
-      if (*reason != '\0' && Enter(GraphCallKind::kRecompiled, graph_, reason)) t_thread.Leave();
-      for (Py_ssize_t i = 0; i < PyList_GET_SIZE(breaks); ++i) {
+      if (recorded_ && *reason != '\0' && Enter(GraphCallKind::kRecompiled, graph_, reason)) t_thread.Leave();
+      for (Py_ssize_t i = 0; recorded_ && i < PyList_GET_SIZE(breaks); ++i) {
         CompiledGraph at = graph_;
         const char *why, *file;
         if (!PyArg_ParseTuple(PyList_GET_ITEM(breaks, i), "ssi", &why, &file, &at.line)) {
@@ -199,7 +199,7 @@ void Compilation::End(PyObject* exception) {
   }
   Py_XDECREF(code_);
   PyErr_Restore(type, value, traceback);
-  Leave(exception);
+  if (recorded_) Leave(exception);
 }
 
 bool MakesBackwardGraph() {

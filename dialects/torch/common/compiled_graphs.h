@@ -18,17 +18,18 @@ struct CompiledGraph {
   int line = 0;
 };
 
-// A compilation under way, which is a recorded call. All functions need the GIL and keep a Python error that is set.
+// A compilation under way, which is a call of the trace unless the thread records nothing now. All functions need the GIL and keep a Python error that is set.
 class Compilation {
  public:
-  // `context`: Dynamo's CompileContext. `backward`: of the backward graph of what was compiled before. Null: it is none
-  // of a function of the program, or the thread records nothing.
+  // `context`: Dynamo's CompileContext. `backward`: of the backward graph of what was compiled before. Null: it is part
+  // of another compilation, or not of a function of the program.
   static std::unique_ptr<Compilation> Begin(PyObject* context, bool backward);
   // `exception`: its type; null: none.
   void End(PyObject* exception);
 
  private:
   CompiledGraph graph_;
+  bool recorded_ = false;
   PyObject* code_ = nullptr;  // owned; null: backward
   Py_ssize_t breaks_ = 0;     // that Dynamo had listed before
 };
