@@ -170,12 +170,10 @@ class Module final : public TorchModule {
       watched = true;
     }
     if (absl::Status status = WatchProcessRank(); !status.ok()) return status;
-    if (SomethingIsCompiled()) {
-      NoteCompiledCode();
-      if (!WatchOlderGraphs()) {
-        PyErr_Clear();
-        recorder->NoteNotSeen("torch.compile: runs of graphs that were compiled before");
-      }
+    if (SomethingIsCompiled()) NoteCompiledCode();
+    if (!StartMarkingGraphs()) {
+      PyErr_Clear();
+      recorder->NoteNotSeen("torch.compile: runs of graphs that were compiled before");
     }
     hooks->push_back(std::make_unique<TensorNotesHook>(options.levels.front(), options));
     if (options.ids) hooks->push_back(std::make_unique<ObjectsHook>(options.levels.front()));

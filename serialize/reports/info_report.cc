@@ -184,10 +184,10 @@ class InfoReport {
       reasons += graph["reasons"].size();
       breaks += graph["breaks"].size();
     }
-    Line("graphs", absl::StrCat(info_["graphs"].size(), " compiled, ", reasons, " of them again, with ",
-                                Counted(breaks, "break", "breaks"), " and ", Counted(runs, "run", "runs"), " (",
-                                CommandName(), " stats --by graph ", path == "-" ? path : ShellQuote(path),
-                                " shows them)"));
+    Line("graphs",
+         absl::StrCat(info_["graphs"].size(), " compiled, ", reasons, " of them again, with ",
+                      Counted(breaks, "break", "breaks"), " and ", Counted(runs, "run", "runs"), " (", CommandName(),
+                      " stats --by graph ", path == "-" ? path : ShellQuote(path), " shows them)"));
   }
 
   void Completeness() {

@@ -160,9 +160,9 @@ class StatsReport {
       if (absl::Status s = places_.Finish(); !s.ok()) return s;
     }
     if (by_ == StatsBy::kGraph && rows_.empty()) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          traces_.size() == 1 ? traces_[0].name + " has" : std::string("the traces have"),
-          " no graphs of torch.compile: the program compiled nothing, or its calls are filtered out"));
+      return absl::FailedPreconditionError(
+          absl::StrCat(traces_.size() == 1 ? traces_[0].name + " has" : std::string("the traces have"),
+                       " no graphs of torch.compile: the program compiled nothing, or its calls are filtered out"));
     }
     const bool by_time = (by_ == StatsBy::kShapes || by_ == StatsBy::kGraph) && has_times_;
     sort_ = options_.sort.value_or(by_time ? StatsSort::kTime : StatsSort::kCalls);
@@ -361,8 +361,13 @@ class StatsReport {
         }
         key = GraphKey(call.kind, call);
         row.text_label = FormatGraph(call);
-        row.labels = {call.id, call.function, call.file, call.line, std::string(GraphCallName(call.kind)),
-                      ReportCell(nullptr, ""), ordered_json::array()};
+        row.labels = {call.id,
+                      call.function,
+                      call.file,
+                      call.line,
+                      std::string(GraphCallName(call.kind)),
+                      ReportCell(nullptr, ""),
+                      ordered_json::array()};
         row.order = index;
         break;
       }

@@ -1,15 +1,17 @@
-"""Lets the hooks know what torch.compile does: when a thread is inside its own work, and what it has made.
+"""Lets the hooks know what torch.compile does: when a thread works for it, and what it has made.
 
-`watch` is run for each of MODULES when it has been imported. Dynamo opens `compile_context(...)` around
-all that it does for a frame, and AOTAutograd around a backward graph that is compiled at its
-first run. `callback_handler.install_callbacks(...)` is inside those, and alone around what
+`watch` is run for each of the modules when it has been imported. Dynamo opens `compile_context(...)`
+around all that it does for a frame, and AOTAutograd around a backward graph that is compiled at
+its first run. `callback_handler.install_callbacks(...)` is inside those, and alone around what
 Inductor compiles later. Other modules also open compile_context around code that runs.
-`disable(...)` makes the function that runs a backward graph, or `post_compile(...)` if the graph is from a cache.
+`disable(...)` makes the function that runs a backward graph, or `post_compile(...)` if the graph
+comes from a cache.
 
-The other functions take the modules as arguments, since the program's own __import__ would see an import.
+The other functions take modules as arguments: the program's own __import__ would see an import.
 """
 
-# For each module, its object that has the function ("": the module itself), the function, and what a call of it begins.
+# For each module, its object that has the function ("": the module itself), the function, and what
+# a call of it begins.
 MODULES = {
     "torch._dynamo.backends.common": ("", "disable", "backward run"),
     "torch._dynamo.callback": ("callback_handler", "install_callbacks", ""),
@@ -17,7 +19,7 @@ MODULES = {
     "torch._functorch._aot_autograd.runtime_wrappers": ("", "compile_context", "backward"),
 }
 
-# Where backward graphs come from PyTorch's cache, depending on its version: classes with a `post_compile`.
+# Where backward graphs come from a cache, depending on the version: classes with a `post_compile`.
 CACHES = (
     "torch._functorch._aot_autograd.aot_autograd_result",
     "torch._functorch._aot_autograd.autograd_cache",
@@ -36,7 +38,11 @@ def watch(module, wrap):
         return
     if module.__name__ in CACHES:
         for cls in list(vars(module).values()):
-            if isinstance(cls, type) and cls.__module__ == module.__name__ and cls.__name__.endswith("CompiledBackward"):
+            if (
+                isinstance(cls, type)
+                and cls.__module__ == module.__name__
+                and cls.__name__.endswith("CompiledBackward")
+            ):
                 if made := vars(cls).get("post_compile"):
                     cls.post_compile = wrap(made, "backward load")
         return
@@ -46,7 +52,7 @@ def watch(module, wrap):
 
 
 def graph_functions(convert_frame, out):
-    """The functions that run the graph of the code that Dynamo made: one, or none if there was nothing to compile."""
+    """The functions that run the graph of the code that Dynamo made: one, or none for no graph."""
     hooks = convert_frame.CleanupManager.instance.get(out) or ()
     found = [hook.scope.get(hook.name) for hook in hooks if hook.name.startswith("__compiled_fn")]
     # If a backend returned a module, so does Dynamo, with a function as its `forward`.
@@ -62,7 +68,7 @@ def count_breaks(utils):
 
 
 def finished(convert_frame, utils, code, compile_id, breaks):
-    """What Dynamo has made of `code`: its graph's functions, why it compiled again, and where the graph broke.
+    """What Dynamo has made of `code`: functions, why it compiled again, where the graph broke.
 
     `breaks`: count_breaks before.
     """

@@ -1,11 +1,14 @@
 #include "dialects/torch/common/compiled_graphs.h"
 
+#include <filesystem>
 #include <string_view>
+#include <system_error>
 #include <unordered_map>
 #include <utility>
 
 #include "dialects/python/describe/object_names.h"
 #include "dialects/torch/common/compile_contexts.h"
+#include "serialize/base/text.h"
 #include "serialize/model/config_builder.h"
 #include "serialize/model/graph_calls.h"
 #include "serialize/model/levels.h"
@@ -18,6 +21,12 @@ namespace torchtrace::torch_dialect {
 namespace {
 
 // The GIL guards everything below.
+
+// In which the program was when the session began, with a slash; files are recorded without it, as at level 3.
+std::string& Folder() {
+  static auto* const folder = new std::string();
+  return *folder;
+}
 
 // A function that runs a graph, and the call as which that is recorded.
 struct GraphFunction {
@@ -97,7 +106,8 @@ void WatchRuns(PyObject* callable, GraphCallKind kind, const CompiledGraph& grap
 
 CompiledGraph GraphOf(std::string id, PyObject* code) {
   const auto* const of = reinterpret_cast<PyCodeObject*>(code);
-  return {std::move(id), TextOf(of->co_name), TextOf(of->co_filename), of->co_firstlineno};
+  const std::string file = TextOf(of->co_filename);
+  return {std::move(id), TextOf(of->co_name), std::string(ShortSourcePath(file, Folder())), of->co_firstlineno};
 }
 
 // Dynamo's number of what the context compiles; empty: none.
@@ -161,8 +171,7 @@ std::unique_ptr<Compilation> Compilation::Begin(PyObject* context, bool backward
     Py_XDECREF(count);
     if (count == nullptr) NoteUnexpected();
   }
-  begun->recorded_ =
-      Enter(backward ? GraphCallKind::kBackwardCompilation : GraphCallKind::kCompilation, begun->graph_);
+  begun->recorded_ = Enter(backward ? GraphCallKind::kBackwardCompilation : GraphCallKind::kCompilation, begun->graph_);
   return begun;
 }
 
@@ -172,8 +181,8 @@ void Compilation::End(PyObject* exception) {
   PyObject* const convert_frame = ConvertFrame();
   if (code_ != nullptr && breaks_ >= 0 && convert_frame != nullptr && DynamoUtils() != nullptr) {
     ++t_thread.suspended;
-    PyObject* const made = Call("finished", Py_BuildValue("(OOOsn)", convert_frame, DynamoUtils(), code_,
-                                                          graph_.id.c_str(), breaks_));
+    PyObject* const made =
+        Call("finished", Py_BuildValue("(OOOsn)", convert_frame, DynamoUtils(), code_, graph_.id.c_str(), breaks_));
     --t_thread.suspended;
     PyObject *functions, *breaks;
     const char* reason;
@@ -191,7 +200,7 @@ void Compilation::End(PyObject* exception) {
           NoteUnexpected();
           continue;
         }
-        at.file = file;
+        at.file = ShortSourcePath(file, Folder());
         if (Enter(GraphCallKind::kBreak, at, why)) t_thread.Leave();
       }
     }
@@ -230,7 +239,10 @@ void WatchPackageRuns(PyObject* function) {
   if (const auto found = Functions().find(function); found != Functions().end()) found->second.package = true;
 }
 
-bool WatchOlderGraphs() {
+bool StartMarkingGraphs() {
+  std::error_code error;
+  Folder() = std::filesystem::current_path(error).string();
+  if (!Folder().empty() && Folder().back() != '/') Folder() += '/';
   PyObject* const eval_frame = ImportedModule("torch._C._dynamo.eval_frame");
   if (eval_frame == nullptr || ConvertFrame() == nullptr) return true;
   PyObject* const graphs = Call("made_before", PyTuple_Pack(2, ConvertFrame(), eval_frame));

@@ -18,7 +18,8 @@ struct CompiledGraph {
   int line = 0;
 };
 
-// A compilation under way, which is a call of the trace unless the thread records nothing now. All functions need the GIL and keep a Python error that is set.
+// A compilation under way, which is a call of the trace unless the thread records nothing now. All functions need the
+// GIL and keep a Python error that is set.
 class Compilation {
  public:
   // `context`: Dynamo's CompileContext. `backward`: of the backward graph of what was compiled before. Null: it is part
@@ -42,9 +43,9 @@ void WatchBackwardRuns(PyObject* function);
 // From now on, calls of `function` are recorded as runs of a package of AOTInductor.
 void WatchPackageRuns(PyObject* function);
 
-// The same for the graphs that were compiled before the session. False with a Python error set: Dynamo isn't as
-// expected.
-bool WatchOlderGraphs();
+// Call it when a session begins. Also watches the graphs that were compiled before. False with a Python error set:
+// Dynamo isn't as expected.
+bool StartMarkingGraphs();
 
 }  // namespace torchtrace::torch_dialect
 

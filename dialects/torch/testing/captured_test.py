@@ -1,4 +1,4 @@
-"""Programs that PyTorch captured (export, AOTInductor, TorchScript), higher-order operators and functorch."""
+"""Captured programs (export, AOTInductor, TorchScript), higher-order operators, functorch."""
 
 import functools
 
@@ -57,7 +57,11 @@ def test_flex_attention():
 
 
 def test_vmap_is_one_example_for_level_1_and_the_batch_for_level_2():
-    shapes = {call.level: call.args[0]["shape"] for call in run().section("vmap") if call.api.endswith("sin")}
+    shapes = {
+        call.level: call.args[0]["shape"]
+        for call in run().section("vmap")
+        if call.api.endswith("sin")
+    }
     assert shapes == {1: [4], 2: [3, 4]}
 
 

@@ -157,7 +157,10 @@ def test_compilations_and_runs_of_graphs_are_calls(backend, levels):
 @pytest.mark.parametrize("levels", READ)
 def test_backward_graphs(backend, levels):
     calls = functools.partial(graph_calls, backend, levels=levels)
-    assert calls("first backward") == ["Compiling backward 0/0: function", "Compiled backward 0/0: function"]
+    assert calls("first backward") == [
+        "Compiling backward 0/0: function",
+        "Compiled backward 0/0: function",
+    ]
     assert calls("second backward") == ["Compiled backward 0/0: function"]
 
 
@@ -169,7 +172,9 @@ def test_operators_are_calls_of_their_graph(backend):
     for call in calls:
         if call.parent in inside:
             inside.add(call.number)
-    matmuls = [call for call in calls if call.api in ("aten::addmm", "aten::addmm.out", "aten::mm.out")]
+    matmuls = [
+        call for call in calls if call.api in ("aten::addmm", "aten::addmm.out", "aten::mm.out")
+    ]
     assert matmuls
     assert all(call.number in inside for call in matmuls)
 
@@ -187,8 +192,16 @@ def test_where_a_graph_broke_and_why():
 
 
 def test_why_it_compiled_again_in_dynamos_words():
-    (first,) = [each for each in run().run["graphs"] if (each["graph"], each["function"]) == ("0/0", "function")]
-    (again,) = [each for each in run().run["graphs"] if (each["graph"], each["function"]) == ("0/1", "function")]
+    (first,) = [
+        each
+        for each in run().run["graphs"]
+        if (each["graph"], each["function"]) == ("0/0", "function")
+    ]
+    (again,) = [
+        each
+        for each in run().run["graphs"]
+        if (each["graph"], each["function"]) == ("0/1", "function")
+    ]
     assert first["reasons"] == []
     assert again["reasons"] == ["0/0: tensor 'x' size mismatch at index 0. expected 3, actual 5"]
 
@@ -197,7 +210,9 @@ def test_stats_by_graph():
     rows = json.loads(tool("stats", run().folder, "--by", "graph", "--format", "json"))["graphs"]
     runs = {(each["graph"], each["function"], each["what"]): each for each in rows}
     assert runs["0/0", "function", "run"]["calls"] == 4 * len(BACKENDS)
-    assert runs["0/1", "function", "compilation"]["reason"].startswith("0/0: tensor 'x' size mismatch")
+    assert runs["0/1", "function", "compilation"]["reason"].startswith(
+        "0/0: tensor 'x' size mismatch"
+    )
     assert len(runs["1/0", "breaking", "compilation"]["breaks"]) == 1
     assert "; break at compiling.py:" in tool("stats", run().folder, "--by", "graph", "--top", "0")
 

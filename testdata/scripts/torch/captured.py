@@ -68,7 +68,9 @@ torch.func.vmap(torch.func.grad(summed))(x)
 mark("end")
 for section in sys.argv[1:]:
     with torch.no_grad():
-        path = torch._inductor.aoti_compile_and_package(torch.export.export(model, (x,)), package_path=section)
+        path = torch._inductor.aoti_compile_and_package(
+            torch.export.export(model, (x,)), package_path=section
+        )
         package = torch._inductor.aoti_load_package(path)
         mark("package")
         print(torch.allclose(package(x), model(x)))
