@@ -1,11 +1,11 @@
 """Lets the hooks know what torch.compile does: when a thread works for it, and what it has made.
 
-`watch` is run for each of the modules when it has been imported. Dynamo opens `compile_context(...)`
-around all that it does for a frame, and AOTAutograd around a backward graph that is compiled at
-its first run. `callback_handler.install_callbacks(...)` is inside those, and alone around what
-Inductor compiles later. Other modules also open compile_context around code that runs.
-`disable(...)` makes the function that runs a backward graph, or `post_compile(...)` if the graph
-comes from a cache.
+`watch` is run for each of the modules when it has been imported. Dynamo opens
+`compile_context(...)` around all that it does for a frame, and AOTAutograd around a backward
+graph that is compiled at its first run. `callback_handler.install_callbacks(...)` is inside
+those, and alone around what Inductor compiles later. Other modules also open compile_context
+around code that runs. `disable(...)` makes the function that runs a backward graph, or
+`post_compile(...)` if the graph comes from a cache.
 
 The other functions take modules as arguments: the program's own __import__ would see an import.
 """
