@@ -1,6 +1,7 @@
 #include "dialects/torch/common/compile_contexts.h"
 
 #include <cstring>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -22,6 +23,7 @@ constexpr Source kSources[] = {
 #include "dialects/torch/common/python_sources.inc"
 };
 
+// A new module of the file.
 PyObject* Load(const char* name) {
   for (const Source& source : kSources) {
     if (std::strcmp(source.name, name) != 0) continue;
@@ -47,12 +49,13 @@ PyObject* Load(const char* name) {
 }  // namespace
 
 PyObject* CallPythonSource(const char* name, const char* function, PyObject* args) {
+  static auto* const modules = new std::map<std::string, PyObject*>();
   const Unwatched unwatched;
-  PyObject* const module = Load(name);
+  PyObject*& module = (*modules)[name];
+  if (module == nullptr) module = Load(name);
   PyObject* const callable = module == nullptr ? nullptr : PyObject_GetAttrString(module, function);
   PyObject* const result = callable == nullptr ? nullptr : PyObject_Call(callable, args, nullptr);
   Py_XDECREF(callable);
-  Py_XDECREF(module);
   return result;
 }
 

@@ -7,7 +7,7 @@
 
 namespace torchtrace::torch_dialect {
 
-// Runs dialects/torch/common/<name>.py as a new module that is not in sys.modules, and calls its function, unseen by
+// Runs dialects/torch/common/<name>.py once, as a module that is not in sys.modules, and calls its function, unseen by
 // sys.settrace and sys.setprofile. The file is compiled into the library: a traced program needs nothing installed.
 // Null with a Python error set. Needs the GIL.
 PyObject* CallPythonSource(const char* name, const char* function, PyObject* args);

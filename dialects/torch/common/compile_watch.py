@@ -57,7 +57,7 @@ def graph_functions(convert_frame, out):
     found = [hook.scope.get(hook.name) for hook in hooks if hook.name.startswith("__compiled_fn")]
     # If a backend returned a module, so does Dynamo, with a function as its `forward`.
     return [
-        each if isinstance(each, type(graph_functions)) else vars(each).get("forward", each)
+        each if isinstance(each, type(graph_functions)) else getattr(each, "forward", each)
         for each in found
         if each is not None
     ]

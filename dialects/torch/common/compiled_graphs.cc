@@ -206,7 +206,6 @@ void Compilation::End(PyObject* exception) {
     }
     Py_XDECREF(made);
   }
-  Py_XDECREF(code_);
   PyErr_Restore(type, value, traceback);
   if (recorded_) Leave(exception);
 }

@@ -22,6 +22,11 @@ struct CompiledGraph {
 // GIL and keep a Python error that is set.
 class Compilation {
  public:
+  Compilation() = default;
+  Compilation(const Compilation&) = delete;
+  Compilation& operator=(const Compilation&) = delete;
+  ~Compilation() { Py_XDECREF(code_); }
+
   // `context`: Dynamo's CompileContext. `backward`: of the backward graph of what was compiled before. Null: it is part
   // of another compilation, or not of a function of the program.
   static std::unique_ptr<Compilation> Begin(PyObject* context, bool backward);
