@@ -7,6 +7,7 @@ import re
 import pytest
 
 from dialects.torch.testing.trace_testing import SCRIPTS, tool, trace, untraced
+from python.module_testing import python
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
@@ -220,3 +221,35 @@ def test_stats_by_graph():
 def test_a_backend_that_returns_a_module():
     (graph,) = [each for each in run().run["graphs"] if each["function"] == "made"]
     assert (graph["compilations"], graph["runs"]) == (1, 2)
+
+
+OLDER = """
+    import torch
+    import torchtrace
+
+    @torch.compile(backend="aot_eager")
+    def f(x):
+        return torch.sin(x) + 1
+
+    x = torch.ones(3)
+    f(x)
+    for _ in range(2):
+        with torchtrace.trace(levels=[1]):
+            f(x)
+    with torchtrace.trace(levels=[1], exclude=["Compil*"]):
+        f(torch.ones(3, 3))
+    with torchtrace.trace(levels=[1]):
+        f(torch.ones(3, 3))
+"""
+
+
+def test_graphs_that_were_compiled_before_a_trace(tmp_path):
+    ran = python(OLDER, tmp_path).check()
+    traces = sorted(tmp_path.glob("torchtrace-*"), key=lambda folder: folder.stat().st_ctime_ns)
+    marks = [[api for api in ran.apis(trace.name) if "graph" in api] for trace in traces]
+    assert marks == [
+        ["Compiled graph 0/0: f"],
+        ["Compiled graph 0/0: f"],
+        [],
+        ["Compiled graph 0/1: f"],
+    ]
