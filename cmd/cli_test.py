@@ -16,6 +16,7 @@ from tools.testing import whole_tool as tool
 
 VERBS = [
     "run",
+    "attach",
     "stats",
     "info",
     "dump",
@@ -33,6 +34,7 @@ VERBS = [
 # Verbs with a page docs/VERB.md.
 PAGES = [
     "run",
+    "attach",
     "stats",
     "dump",
     "tree",

@@ -397,6 +397,7 @@ if __name__ == "__main__":
     ranked = ["rank 1, Process-4, restart 2", "rank 1, restart 2"]
     assert names == ['"Mine" \\1', "ForkProcess-1", "SpawnProcess-2", *ranked]
     assert [each["rank"] for each in processes if "rank" in each] == [1, 1]
+    assert {each["parent"] for each in processes[1:]} == {processes[0]["pid"]}
     child = next(each for each in processes if each["name"].startswith("rank 1, restart 2"))
     assert child["name"].endswith(f" ({child['pid']})") and child["world_size"] == 3
     assert child["command"][1] == "-c" and child["python"]["version"]
@@ -405,6 +406,33 @@ if __name__ == "__main__":
     where = f"process = '{child['name']}'"
     dumped = tool.torchtrace("dump", "out", "--where", where, cwd=job.folder).out
     assert len(dumped.splitlines()) == 2
+
+
+def test_parents_are_the_nearest_traced_processes_above(job):
+    (job.folder / "child.py").write_text(
+        f"""
+import os, subprocess, sys
+{job.child(1)}
+start = ["bash", "-c", '"$@"; true', "bash", sys.executable, "-c", {job.child(2)!r}]
+subprocess.run(start)
+if os.fork() == 0:
+    [mine.f(i) for i in range(3)]
+    start[-1] = {job.child(4)!r}
+    subprocess.run(start)
+    os._exit(0)
+os.wait()
+"""
+    )
+    code = """
+import subprocess, sys
+subprocess.run(["bash", "-c", '"$@"; true', "bash", sys.executable, "child.py"])
+"""
+    job.run(f"{job.child(5)}{code}", "-q")
+    processes = job.info()["processes"]
+    calls = {each["pid"]: each["calls"] for each in processes}
+    parents = {each["calls"]: calls[each["parent"]] for each in processes if "parent" in each}
+    # By their numbers of calls, which differ: the child, its child, its fork, the fork's child.
+    assert parents == {1: 5, 2: 1, 3: 1, 4: 3}
 
 
 @pytest.mark.torch

@@ -25,6 +25,8 @@
 #include "dialects/scan/scan.h"
 #include "dialects/table/dialects.h"
 #include "nlohmann/json.hpp"
+#include "python/attacher.h"
+#include "python/held_signals.h"
 #include "python/python_dialect.h"
 #include "replay/worker_process.h"
 #include "serialize/apis/apis.h"
@@ -57,12 +59,17 @@ struct ModuleSession {
   explicit ModuleSession(RunEnding::Options options) : ending(std::move(options)), pid(getpid()) {}
   RunEnding ending;
   const pid_t pid;
-  std::unique_ptr<OutputFolder> folder;
+  std::unique_ptr<OutputFolder> folder;  // null: it is the attacher's, who renders the files, ...
+  std::unique_ptr<FolderLock> lock;      // ... and which this process shares
+  Attacher attacher;
 };
 std::shared_ptr<ModuleSession>& Session() {
   static auto* const session = new std::shared_ptr<ModuleSession>;  // never freed: exit handlers run late
   return *session;
 }
+
+// An attacher is asked about whenever a frame of the log is full.
+constexpr uint32_t kAttachedFrameBytes = 256 << 10;
 
 PyObject* Raise(const absl::Status& status) {
   PyObject* type = PyExc_RuntimeError;
@@ -95,6 +102,7 @@ struct BeginArguments {
   std::string shown_name;
   std::string tags;
   bool extension = false;  // a dialect written in Python
+  Attacher attacher;       // the task is empty: the program itself asks for the trace
   RecordingOptions recording;
   RunMetadata metadata;
   ScannedPython scanned;
@@ -119,6 +127,25 @@ absl::Status FindApis(BeginArguments* arguments) {
   return absl::OkStatus();
 }
 
+// Sets the session's folder: a new one, or the attacher's.
+absl::Status TakeFolder(const BeginArguments& arguments, ModuleSession* session) {
+  if (!arguments.attacher.task.empty()) {
+    absl::StatusOr<std::unique_ptr<FolderLock>> lock = FolderLock::Share(arguments.folder + "/log");
+    if (!lock.ok()) return absl::PermissionDeniedError(lock.status().message());
+    session->lock = *std::move(lock);
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::unique_ptr<OutputFolder>> folder = OutputFolder::Claim(
+      arguments.folder, {.force = arguments.recording.force,
+                         .readable = arguments.recording.readable,
+                         .another = "give another output",
+                         .occupied = "force=True overwrites the trace in it, output gives another"});
+  if (absl::IsAlreadyExists(folder.status())) return folder.status();
+  if (!folder.ok()) return absl::PermissionDeniedError(folder.status().message());  // an OSError in any case
+  session->folder = *std::move(folder);
+  return absl::OkStatus();
+}
+
 absl::Status BeginTrace(BeginArguments arguments) {
   if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
     return absl::FailedPreconditionError("torchtrace traces Python's main interpreter; this is a subinterpreter");
@@ -129,13 +156,8 @@ absl::Status BeginTrace(BeginArguments arguments) {
   if (!status.ok()) return status;
   absl::StatusOr<GlobFilter> globs = FindRecordedNames(arguments.scanned, recording);
   if (!globs.ok()) return globs.status();
-  absl::StatusOr<std::unique_ptr<OutputFolder>> folder = OutputFolder::Claim(
-      arguments.folder, {.force = recording.force,
-                         .readable = recording.readable,
-                         .another = "give another output",
-                         .occupied = "force=True overwrites the trace in it, output gives another"});
-  if (absl::IsAlreadyExists(folder.status())) return folder.status();
-  if (!folder.ok()) return absl::PermissionDeniedError(folder.status().message());  // an OSError in any case
+  auto ending = std::make_shared<ModuleSession>(RunEnding::Options{arguments.folder, arguments.shown_name, recording});
+  if (status = TakeFolder(arguments, ending.get()); !status.ok()) return status;
 
   SessionOptions session;
   session.recorder.log_folder = arguments.folder + "/log";
@@ -143,43 +165,50 @@ absl::Status BeginTrace(BeginArguments arguments) {
   session.recorder.tags = arguments.tags;
   recording.include = std::move(globs->include);
   recording.exclude = std::move(globs->exclude);
-  session.recorder.recording = recording;
-  auto ending =
-      std::make_shared<ModuleSession>(RunEnding::Options{arguments.folder, arguments.shown_name, std::move(recording)});
-  ending->folder = *std::move(folder);
+  session.recorder.recording = std::move(recording);
+  if (ending->folder == nullptr) {
+    ending->attacher = std::move(arguments.attacher);
+    session.recorder.goes_on = WatchAttacher(ending->attacher);
+    session.recorder.max_frame_bytes = kAttachedFrameBytes;
+  }
   session.ended = [its = ending](const RuntimeEnd& end) {
     if (end.provisional != 0) {
-      its->ending.RenderEarly();
-    } else {
-      its->ending.Finish();
-      its->folder.reset();
+      if (its->folder != nullptr) its->ending.RenderEarly();
+      return;
     }
+    if (its->folder != nullptr) its->ending.Finish();
+    its->folder.reset();
+    its->lock.reset();
   };
   status = BeginSession(std::move(session));
-  if (status.ok()) {
+  if (status.ok() && ending->folder != nullptr) {
     status = ending->folder->RemoveEarlierTrace();
     if (!status.ok()) EndSession();
   }
   if (!status.ok()) {
-    ending->folder->Drop();
+    if (ending->folder != nullptr) ending->folder->Drop();
     return status;
   }
   Session() = std::move(ending);
   return absl::OkStatus();
 }
 
-// begin(options, ...): opens a session and its trace's folder. `options`: RecordingOptions as JSON.
+// begin(options, ...): opens a session and its trace's folder. `options`: RecordingOptions as JSON. The last four are
+// of the torchtrace that has attached to the program; `task` is empty if none has.
 PyObject* Begin(PyObject*, PyObject* args, PyObject* kwargs) {
-  static const char* const kNames[] = {"options",         "folder",        "shown",   "package_version", "extension",
-                                       "package_folders", "script_folder", "command", "program",         "python",
-                                       "executable",      "tags",          nullptr};
-  const char *options, *folder, *shown, *package_version, *script_folder, *python, *executable, *tags;
+  static const char* const kNames[] = {"options",   "folder",          "shown",         "package_version",
+                                       "extension", "package_folders", "script_folder", "command",
+                                       "program",   "python",          "executable",    "tags",
+                                       "task",      "locks",           "deadline_ns",   "run",
+                                       nullptr};
+  const char *options, *folder, *shown, *package_version, *script_folder, *python, *executable, *tags, *task, *run;
   PyObject *package_folders, *command, *program;
-  int extension;
+  int extension, locks;
+  long long deadline_ns;
   BeginArguments begin;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$sssspOsOOsss", const_cast<char**>(kNames), &options, &folder, &shown,
-                                   &package_version, &extension, &package_folders, &script_folder, &command, &program,
-                                   &python, &executable, &tags) ||
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$sssspOsOOsssspLs", const_cast<char**>(kNames), &options, &folder,
+                                   &shown, &package_version, &extension, &package_folders, &script_folder, &command,
+                                   &program, &python, &executable, &tags, &task, &locks, &deadline_ns, &run) ||
       !Strings(package_folders, &begin.scanned.package_folders) || !Strings(command, &begin.metadata.command) ||
       !Strings(program, &begin.metadata.program)) {
     return nullptr;
@@ -201,19 +230,22 @@ PyObject* Begin(PyObject*, PyObject* args, PyObject* kwargs) {
   begin.metadata.python_version = python;
   begin.metadata.package_version = package_version;
   begin.metadata.variables = DialectInfoOr(begin.recording.dialect).variables;
-  begin.metadata.inside = true;
+  begin.metadata.recorded_by = *task == '\0' ? "torchtrace.trace" : "torchtrace attach";
+  begin.metadata.run = run;
+  begin.attacher = {.task = task, .locks = locks != 0, .deadline_ns = deadline_ns};
   if (absl::Status status = BeginTrace(std::move(begin)); !status.ok()) return Raise(status);
   Py_RETURN_NONE;
 }
 
-// end(): closes the session that begin() opened, and renders its files. In a child forked during the session, only
-// closes the child's log.
+// end(): closes the session that begin() opened, and renders its files, unless the attacher does. In a child forked
+// during the session, only closes the child's log.
 PyObject* End(PyObject*, PyObject*) {
   const std::shared_ptr<ModuleSession> session = std::exchange(Session(), nullptr);
   if (session == nullptr) Py_RETURN_NONE;
   EndSession();
   const auto folder = std::move(session->folder);
-  if (getpid() != session->pid) Py_RETURN_NONE;
+  const auto lock = std::move(session->lock);
+  if (getpid() != session->pid || folder == nullptr) Py_RETURN_NONE;
   absl::Status status;
   Py_BEGIN_ALLOW_THREADS;
   status = session->ending.Complete();
@@ -226,6 +258,25 @@ PyObject* End(PyObject*, PyObject*) {
 PyObject* State(PyObject*, PyObject*) {
   if (Session() != nullptr) return PyUnicode_FromString("module");
   if (Recorder::Get() != nullptr && Recorder::SessionIsOn()) return PyUnicode_FromString("run");
+  Py_RETURN_NONE;
+}
+
+// attacher_waits(): whether somebody still wants the trace that begin() opened for a torchtrace that has attached.
+PyObject* AttacherWaits(PyObject*, PyObject*) {
+  return PyBool_FromLong(Session() != nullptr && Session()->folder == nullptr && Waits(Session()->attacher));
+}
+
+// hold_signals(): held_signals.h has this and the next.
+PyObject* Hold(PyObject*, PyObject*) {
+  HoldSignals();
+  Py_RETURN_NONE;
+}
+
+// release_signals(raised, frame)
+PyObject* Release(PyObject*, PyObject* args) {
+  PyObject *raised, *ours;
+  if (!PyArg_ParseTuple(args, "O!O", &PyList_Type, &raised, &ours)) return nullptr;
+  ReleaseSignals(raised, ours);
   Py_RETURN_NONE;
 }
 
@@ -464,6 +515,9 @@ PyMethodDef g_functions[] = {
     {"begin", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(Begin)), METH_VARARGS | METH_KEYWORDS, nullptr},
     {"end", End, METH_NOARGS, nullptr},
     {"state", State, METH_NOARGS, nullptr},
+    {"attacher_waits", AttacherWaits, METH_NOARGS, nullptr},
+    {"hold_signals", Hold, METH_NOARGS, nullptr},
+    {"release_signals", Release, METH_VARARGS, nullptr},
     {"paused", IsPaused, METH_NOARGS, nullptr},
     {"set_paused", SetPaused, METH_O, nullptr},
     {"set_tags", SetTags, METH_O, nullptr},
@@ -491,6 +545,7 @@ PyMODINIT_FUNC PyInit__native() {
   if (module == nullptr) return nullptr;
   PyModule_AddStringConstant(module, "__version__", torchtrace::kVersion);
   PyModule_AddStringConstant(module, "PYTHON_VERSION", PY_VERSION);
+  PyModule_AddIntConstant(module, "API_VERSION", torchtrace::kRuntimeApiVersion);
   PyModule_AddIntConstant(module, "DEFAULT_RENDER_LIMIT", static_cast<long>(torchtrace::kDefaultRenderLimit));
   PyObject* const levels = torchtrace::LevelNumbers();
   PyModule_AddObjectRef(module, "LEVELS", levels);

@@ -38,6 +38,7 @@ struct Command {
 };
 
 extern const Command kRunCommand;
+extern const Command kAttachCommand;
 extern const Command kStatsCommand;
 extern const Command kInfoCommand;
 extern const Command kDumpCommand;

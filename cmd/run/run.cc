@@ -25,6 +25,7 @@
 #include "cmd/cli/output.h"
 #include "cmd/reading/reading_options.h"
 #include "cmd/run/run_in_python.h"
+#include "cmd/run/launched_job.h"
 #include "cmd/run/run_request.h"
 #include "cmd/run/self_check.h"
 #include "dialects/scan/scan.h"
@@ -449,7 +450,8 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
   const absl::StatusOr<GlobFilter> globs = FindRecordedNames(scanned, recording);
   if (!globs.ok()) return Fail(kExitNotStarted, globs.status());
   const bool follows = !options.no_follow && !extension;
-  if (follows) metadata.run = NewRunId();
+  const std::string job_run = follows ? RunIdOfJob() : "";
+  if (follows) metadata.run = job_run.empty() ? NewRunId() : job_run;
   metadata.command = command;
   metadata.program = program;
   metadata.python_executable = python->executable;
@@ -472,6 +474,7 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
   content.ending.folder = folder;
   content.ending.shown_name = *shown_folder;
   if (follows) {
+    content.of_job = !job_run.empty();
     FollowTask& follow = content.follow.emplace();
     follow.run = metadata.run;
     follow.runtimes = RuntimeLibraries(*runtime_folder, *python);
@@ -488,7 +491,7 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
   char error[4096] = "";
   if (runtime->check(request->get(), error, sizeof error) != 0) return Fail(kExitNotStarted, error);
   absl::StatusOr<std::unique_ptr<OutputFolder>> claimed =
-      OutputFolder::Claim(folder, {.force = force, .readable = readable});
+      OutputFolder::Claim(folder, {.force = force, .readable = readable, .job_run = job_run});
   if (!claimed.ok()) return Fail(kExitNotStarted, claimed.status());
   request->set_folder(*std::move(claimed));
   if (options.verbose > 0) Say(absl::StrCat("trace: ", *shown_folder));

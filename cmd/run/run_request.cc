@@ -253,8 +253,11 @@ absl::Status RunRequest::WriteTask() {
 
 int RunRequest::OnStarting(void* request, char* error, uint64_t error_bytes) {
   auto* const self = static_cast<RunRequest*>(request);
-  absl::Status status = self->folder_->RemoveEarlierTrace();
-  if (status.ok()) status = self->WriteTask();
+  absl::Status status;
+  if (!self->folder_->joined()) {
+    status = self->folder_->RemoveEarlierTrace();
+    if (status.ok()) status = self->WriteTask();
+  }
   self->started_ = status.ok();
   if (!status.ok()) snprintf(error, error_bytes, "%s", std::string(status.message()).c_str());
   return status.ok() ? 0 : 1;
@@ -281,10 +284,14 @@ bool HandedOn() {
 
 }  // namespace
 
-// The last process that ends renders what all have recorded. This one always does, for the user who waits for it, and
-// again if others have ended meanwhile: they saw that it still ran.
+// The last process that ends renders what all have recorded. Where the user waits for this one, not for a job, it always
+// does, and again if others have ended meanwhile: they saw that it still ran.
 void RunRequest::Finish() {
   const bool last = !content_.follow || folder_->TakeAlone();
+  if (content_.of_job) {
+    if (last) ending_.Finish();
+    return;
+  }
   if (!last && absl::IsAlreadyExists(folder_->Share()) && access(task_path_.c_str(), F_OK) != 0) return;
   ending_.Finish();
   if (last && content_.follow && !HandedOn()) unlink(task_path_.c_str());

@@ -91,6 +91,7 @@ class RunRequest {
     std::string late_signal_message;
     RunEnding::Options ending;
     std::optional<FollowTask> follow;  // what the program starts; `ending` isn't set
+    bool of_job = false;               // a launcher has started others of the same run
   };
 
   explicit RunRequest(Content content);

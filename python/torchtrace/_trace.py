@@ -383,6 +383,8 @@ class Trace:
         return trace
 
     _decorates = False
+    # Of the torchtrace that has attached to the program, which then has this trace opened.
+    _attacher = {"task": "", "locks": True, "deadline_ns": 0, "run": ""}
 
     def _join(self):
         self.joined = True
@@ -434,6 +436,7 @@ class Trace:
             script_folder=sys.path[0] if sys.path and os.path.isdir(sys.path[0]) else "",
             extension=extension,
             tags=json.dumps(_state.tags),
+            **self._attacher,
         )
         _state.traces += 1
         _state.trace = self

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -37,8 +38,8 @@ constexpr std::array kFirstKeys = {"torchtrace",  "command",         "program", 
                                    "world_size"};
 // Keys that concern a single process, or are shown under another name.
 constexpr std::array kProcessKeys = {
-    "format", "role",      "pid", "ppid",         "forked_from",      "clock",   "clock_again", "source", "label",
-    "damage", "operators", "end", "process_name", "started_programs", "not_seen"};
+    "format", "role",   "pid",       "ppid", "forked_from",  "ancestors",        "clock",   "clock_again", "source",
+    "label",  "damage", "operators", "end",  "process_name", "started_programs", "not_seen"};
 
 template <typename Keys>
 bool Contains(const Keys& keys, const std::string& key) {
@@ -156,7 +157,26 @@ std::string LogName(const ProcessInfo& process) {
   return path.parent_path().filename() == "log" ? "log/" + name : name;
 }
 
-ordered_json ProcessJson(const ProcessInfo& process) {
+// The pid of the nearest process with a log above a forked or started one; nullopt: there is none.
+std::optional<int64_t> ParentOf(const ProcessInfo& child, const Trace& trace) {
+  if (child.metadata == nullptr) return std::nullopt;
+  const json* const forked_from = FindMember(*child.metadata, "forked_from");
+  if (forked_from != nullptr && forked_from->is_number_integer()) return forked_from->get<int64_t>();
+  const json* const ancestors = FindMember(*child.metadata, "ancestors");
+  if (ancestors == nullptr || !ancestors->is_array()) return std::nullopt;
+  for (const json& ancestor : *ancestors) {
+    for (const ProcessInfo& process : trace.processes()) {
+      const json* const pid = process.metadata != nullptr ? FindMember(*process.metadata, "pid") : nullptr;
+      if (pid != nullptr && pid->is_number_integer() && *pid == ancestor && &process != &child &&
+          process.known.source == child.known.source) {
+        return pid->get<int64_t>();
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+ordered_json ProcessJson(const ProcessInfo& process, const Trace& trace) {
   const ProcessMetadata& known = process.known;
   ordered_json json = ordered_json::object();
   json["log"] = LogName(process);
@@ -165,6 +185,7 @@ ordered_json ProcessJson(const ProcessInfo& process) {
     if (process.metadata == nullptr) break;
     if (const auto* const value = FindMember(*process.metadata, key); value != nullptr) json[key] = *value;
   }
+  if (const std::optional<int64_t> parent = ParentOf(process, trace)) json["parent"] = *parent;
   if (known.ranked.rank.has_value()) json["rank"] = *known.ranked.rank;
   if (known.ranked.world_size.has_value()) json["world_size"] = *known.ranked.world_size;
   if (known.role == "child" || known.has_source) {
@@ -278,7 +299,7 @@ ordered_json BuildRunInfo(const Trace& trace, const Statistics& statistics, cons
     info["not_rendered"] = ordered_json{{"files", "api_trace.*"}, {"command", report->listing_command}};
   }
   ordered_json processes = ordered_json::array();
-  for (const ProcessInfo& process : trace.processes()) processes.push_back(ProcessJson(process));
+  for (const ProcessInfo& process : trace.processes()) processes.push_back(ProcessJson(process, trace));
   info["processes"] = std::move(processes);
   return info;
 }

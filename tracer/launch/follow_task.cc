@@ -1,23 +1,30 @@
 #include "tracer/launch/follow_task.h"
 
 #include <sys/random.h>
+#include <unistd.h>
 
 #include <filesystem>
+#include <optional>
 #include <system_error>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/status/status.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
+#include "serialize/base/files.h"
 #include "serialize/base/log_folder.h"
+#include "serialize/base/proc_stat.h"
 #include "tracer/launch/runtime_api.h"
 
 namespace torchtrace {
 namespace {
 
 using Json = nlohmann::json;
+
+constexpr size_t kMostAncestors = 64;
 
 std::string Dump(const Json& json) {
   return json.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
@@ -33,6 +40,19 @@ std::string TextMember(const Json& json, const char* name) {
   std::string text;
   if (found != json.end() && found->is_string()) absl::WebSafeBase64Unescape(found->get<std::string>(), &text);
   return text;
+}
+
+// The processes above this one, nearest first, as far as the nearest one that holds the lock of the folder `log`.
+std::vector<pid_t> Ancestors(const std::string& log) {
+  const std::vector<int> sharing = FolderLock::Sharing(log);
+  std::vector<pid_t> ancestors;
+  for (pid_t pid = getppid(); pid > 0 && ancestors.size() < kMostAncestors;) {
+    ancestors.push_back(pid);
+    if (absl::c_linear_search(sharing, pid)) break;
+    const std::optional<ProcStat> stat = ReadProcStat(pid);
+    pid = stat.has_value() ? stat->parent : 0;
+  }
+  return ancestors;
 }
 
 }  // namespace
@@ -106,6 +126,7 @@ std::string FormatFollowedMetadata(const FollowTask& task, const std::vector<std
   }();
   json["environment"] = Json::parse(FormatEnvironment(variables), nullptr, /*allow_exceptions=*/false);
   json["run"] = task.run;
+  json["ancestors"] = Ancestors(task.ending.folder + "/log");
   // What the run's own process noted of itself.
   json.erase("not_seen");
   json.erase("self_test");

@@ -13,6 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "serialize/base/log_folder.h"
+#include "serialize/base/monotonic_clock.h"
 #include "serialize/render/render.h"
 #include "tracer/launch/follow_task.h"
 #include "tracer/launch/run_metadata.h"
@@ -21,6 +22,12 @@ namespace torchtrace {
 namespace {
 
 namespace fs = std::filesystem;
+
+// Who joins a job waits so long for the program of who was first to start, and for it to say which job it is of; it
+// looks so often.
+constexpr int64_t kStartingNs = 60'000'000'000;
+constexpr int64_t kNamingNs = 2'000'000'000;
+constexpr int kAgainUs = 20'000;
 
 // Checks a part of the folder's name that comes from the environment: it must not lead to another folder, and must be
 // printable.
@@ -83,7 +90,7 @@ std::vector<std::string> Names(const std::string& folder) {
 
 }  // namespace
 
-absl::StatusOr<std::string> ExpandOutputName(const std::string& name) {
+absl::StatusOr<std::string> ExpandOutputName(const std::string& name, int pid) {
   std::string expanded;
   for (size_t i = 0; i < name.size(); ++i) {
     if (name[i] != '%') {
@@ -92,7 +99,7 @@ absl::StatusOr<std::string> ExpandOutputName(const std::string& name) {
     }
     switch (i + 1 < name.size() ? name[++i] : '\0') {
       case 'p':
-        absl::StrAppend(&expanded, getpid());
+        absl::StrAppend(&expanded, pid != 0 ? pid : getpid());
         break;
       case 'h':
       case 'r': {
@@ -117,12 +124,39 @@ absl::StatusOr<std::unique_ptr<OutputFolder>> OutputFolder::Claim(const std::str
                                                                   const OutputFolderOptions& options) {
   fs::path path = fs::path(folder).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();
-  std::unique_ptr<OutputFolder> result(new OutputFolder(path.string(), options));
-  absl::Status status = result->Create();
-  result->claimed_ = status.ok();
-  if (status.ok()) return result;
-  result->Drop();
-  return status;
+  for (int64_t begin = MonotonicNowNs();; usleep(kAgainUs)) {
+    std::unique_ptr<OutputFolder> result(new OutputFolder(path.string(), options));
+    absl::Status status = options.job_run.empty() ? absl::NotFoundError("") : result->Join();
+    const bool is_there = !absl::IsNotFound(status);
+    if (!is_there) {
+      status = result->Create();
+      result->claimed_ = status.ok();
+    }
+    if (status.ok()) return result;
+    result->Drop();
+    // Who was first may not have said yet which job it is of.
+    const int64_t most_ns = options.job_run.empty() ? 0 : is_there ? kStartingNs : kNamingNs;
+    if (!absl::IsAlreadyExists(status) || MonotonicNowNs() - begin > most_ns) return status;
+  }
+}
+
+absl::Status OutputFolder::Join() {
+  const std::string task = absl::StrCat(log_, "/", FollowTaskName(options_.job_run));
+  struct stat is;
+  if (lstat(task.c_str(), &is) != 0) return absl::NotFoundError("");
+  if (!S_ISREG(is.st_mode) || is.st_uid != geteuid()) return Occupied(absl::StrCat("is not yours; ", options_.another));
+  if (absl::Status status = Share(); !status.ok()) return status;
+  joined_ = true;
+  return absl::OkStatus();
+}
+
+// The file of the job's task, empty until its program starts, says whose the folder is.
+absl::Status OutputFolder::CreateJob() {
+  const std::string task = absl::StrCat(log_, "/", FollowTaskName(options_.job_run));
+  const int file = CreateNewFile(task, 0600);
+  if (file < 0) return Failed("create", task, errno);
+  close(file);
+  return absl::OkStatus();
 }
 
 absl::Status OutputFolder::Occupied(absl::string_view why) const {
@@ -154,7 +188,8 @@ absl::Status OutputFolder::Create() {
   if (faccessat(opened.descriptor(), "log", W_OK | X_OK, 0) != 0) {
     return Failed("write to the output folder", log_, errno);
   }
-  return Survey(names);
+  if (absl::Status status = Survey(names); !status.ok()) return status;
+  return options_.job_run.empty() ? absl::OkStatus() : CreateJob();
 }
 
 absl::Status OutputFolder::TakeLock() {
@@ -220,7 +255,7 @@ void OutputFolder::Drop() {
     std::vector<std::string> logs;
     for (const std::string& name : Names(log_)) {
       const bool earlier = std::find(earlier_logs_.begin(), earlier_logs_.end(), name) != earlier_logs_.end();
-      if (!earlier && absl::EndsWith(name, kLogSuffix)) logs.push_back(name);
+      if (!earlier && (absl::EndsWith(name, kLogSuffix) || IsFollowFile(name))) logs.push_back(name);
     }
     OpenFolder(log_).Remove(logs).IgnoreError();
   }

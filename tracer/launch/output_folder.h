@@ -1,6 +1,6 @@
 // The folder that a run or a torchtrace.trace() writes its trace to. Only one process gets it: the one that creates its
-// log/, or, for an earlier trace's folder, takes its lock (serialize/base/files.h). Refuses links in it: they are never
-// followed, and nothing is removed through them.
+// log/, or, for an earlier trace's folder, takes its lock (serialize/base/files.h). Others of its job may join it.
+// Refuses links in it: they are never followed, and nothing is removed through them.
 
 #ifndef TORCHTRACE_TRACER_LAUNCH_OUTPUT_FOLDER_H_
 #define TORCHTRACE_TRACER_LAUNCH_OUTPUT_FOLDER_H_
@@ -16,15 +16,19 @@
 
 namespace torchtrace {
 
-// Replaces %p by the process id, %h by the host's name, %r by the rank in the environment (0 if there is none), %% by
-// %. InvalidArgument for others, and for a rank or host that could lead to another folder.
-absl::StatusOr<std::string> ExpandOutputName(const std::string& name);
+// Replaces %p by the process id (this process's, if it isn't given), %h by the host's name, %r by the rank in the
+// environment (0 if there is none), %% by %. InvalidArgument for others, and for a rank or host that could lead to
+// another folder.
+absl::StatusOr<std::string> ExpandOutputName(const std::string& name, int pid = 0);
 
 struct OutputFolderOptions {
   // Removes what an earlier run wrote there, and nothing else. Otherwise a folder that isn't empty is refused.
   bool force = false;
   // Other users may read the folder, as the umask allows.
   bool readable = false;
+  // The id of a run to which other processes belong that claim the folder for it: then they join who was first. Empty:
+  // the process is alone.
+  std::string job_run = {};
   // Advice for a refused folder, for error messages.
   const char* another = "give another with -o";
   const char* occupied = "--force overwrites the trace in it, -o gives another";
@@ -33,13 +37,16 @@ struct OutputFolderOptions {
 class OutputFolder {
  public:
   // Creates `folder` (absolute) and its log/ if they are missing; keeps an earlier trace for now. AlreadyExists if the
-  // folder is refused.
+  // folder is refused. Waits while who was first in the job starts its program.
   static absl::StatusOr<std::unique_ptr<OutputFolder>> Claim(const std::string& folder,
                                                              const OutputFolderOptions& options = {});
   // Another process may claim the folder from now on.
   ~OutputFolder() = default;
   OutputFolder(const OutputFolder&) = delete;
   OutputFolder& operator=(const OutputFolder&) = delete;
+
+  // Another process of the job was first: there is nothing to remove, and the folder is shared already.
+  bool joined() const { return joined_; }
 
   // Call it when the program starts, whose trace replaces the earlier one.
   absl::Status RemoveEarlierTrace();
@@ -58,6 +65,9 @@ class OutputFolder {
       : folder_(std::move(folder)), log_(folder_ + "/log"), options_(options) {}
 
   absl::Status Create();
+  absl::Status CreateJob();
+  // Joins the job's other processes. NotFound: there are none.
+  absl::Status Join();
   absl::Status TakeLock();
   // Lists the files of an earlier trace.
   absl::Status Survey(const std::vector<std::string>& names);
@@ -69,6 +79,7 @@ class OutputFolder {
   bool created_folder_ = false;
   bool created_log_ = false;
   bool claimed_ = false;
+  bool joined_ = false;
   std::vector<std::string> earlier_files_;
   std::vector<std::string> earlier_logs_;
   std::unique_ptr<FolderLock> lock_;

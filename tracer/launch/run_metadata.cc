@@ -86,7 +86,7 @@ std::string FormatRunMetadata(const RunMetadata& metadata, const RecordingOption
       {"exclude", options.exclude},
       {"include_getters", options.include_getters},
       {"outermost", options.outermost},
-      {"recorded_by", metadata.inside ? "torchtrace.trace" : "torchtrace run"},
+      {"recorded_by", metadata.recorded_by},
       {"environment", Environment(metadata.variables)},
   };
   if (!metadata.run.empty()) json["run"] = metadata.run;

@@ -35,7 +35,7 @@ struct RunMetadata {
   std::string python_version;
   std::string package_version;         // of the dialect's package; empty: it isn't installed
   std::vector<const char*> variables;  // environment variables that the dialect's framework reads, by prefix
-  bool inside = false;                 // torchtrace.trace() in the program, not `torchtrace run`
+  const char* recorded_by = "torchtrace run";
   // What the self-test switched off, a sentence each; nullopt if it didn't run.
   std::optional<std::vector<std::string>> switched_off;
   std::string run;       // the run's id, if other processes join it

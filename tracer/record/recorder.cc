@@ -108,6 +108,7 @@ absl::Status Recorder::Begin(RecorderOptions options) {
   named_ = false;
   before_children_.reset();
   paused_ = was_paused_ = options_->recording.start_paused;
+  over_ = false;
   held_ = false;
   pid_ = getpid();
   had_log_ = false;
@@ -133,7 +134,7 @@ absl::Status Recorder::Begin(RecorderOptions options) {
 }
 
 void Recorder::NewEpoch() {
-  SessionState::epoch_ = finished_ || paused_ || stopped_ ? 0 : ++last_epoch_;
+  SessionState::epoch_ = finished_ || paused_ || stopped_ || over_ ? 0 : ++last_epoch_;
   // Stop takes no lock, so it may have come between.
   if (stopped_) SessionState::epoch_ = 0;
 }
@@ -290,7 +291,12 @@ bool Recorder::TakeFrame(ThreadRecorder* thread, uint64_t bytes) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     // Another session may have begun since the thread checked.
-    if (thread->session_ != session_ || finished_) return false;
+    if (thread->session_ != session_ || finished_ || over_) return false;
+    if (options_->goes_on != nullptr && !options_->goes_on()) {
+      over_ = true;
+      NewEpoch();
+      return false;
+    }
     if (log_ == nullptr) {  // a forked or started child's first call
       if (absl::Status status = OpenLog(); !status.ok()) {
         if (g_forks_without_log != nullptr) g_forks_without_log->fetch_add(1);

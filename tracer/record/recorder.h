@@ -62,6 +62,8 @@ struct RecorderOptions {
   std::function<std::unique_ptr<ThreadStack>()> make_stack;
   // The program's name for the calling thread. If it is empty, or there is no such function, we use the system's name.
   std::function<std::string()> name_thread;
+  // Asked whenever a thread needs a new frame; false: nothing more is recorded in this session. Null: it goes on.
+  std::function<bool()> goes_on;
   // What a process that another traced one started is in its program, `DataLoader worker 3`; asked at its first call,
   // and, if that thread didn't know, at the end. Empty: unknown.
   std::function<std::string()> name_process;
@@ -241,6 +243,7 @@ class TORCHTRACE_EXPORT Recorder {
   uint64_t next_clock_ns_ = 0;  // when to record the clock again
   bool paused_ = false;
   bool was_paused_ = false;  // at any time since this process began to record
+  bool over_ = false;        // RecorderOptions::goes_on said so
   int pid_ = 0;
   int parent_pid_ = 0;  // the traced parent of a forked process
   bool forked_ = false;
