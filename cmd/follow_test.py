@@ -210,7 +210,8 @@ def test_what_cannot_be_followed_is_named(job):
     (job.folder / "setuid").chmod(0o4755)
     (job.folder / "unreadable").chmod(0o111)
     code = CANNOT
-    assert job.run(code, "-q").lines() == job.plain(code).lines()
+    assert job.run(code, "-q", "--readable").lines() == job.plain(code).lines()
+    assert (job.folder / "out/log/.not-followed").stat().st_mode & 0o777 == 0o644
     said = job.not_seen()
     assert "3 processes of ./static: it is linked statically" in said
     assert "1 process of ./setuid: it is setuid" in said

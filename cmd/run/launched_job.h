@@ -1,4 +1,5 @@
-// Processes that a launcher of ranks starts, each a `torchtrace run`: `torchrun --no-python torchtrace run -o out a.py`.
+// Processes that a launcher of ranks starts, each a `torchtrace run`: `torchrun --no-python torchtrace run -o out
+// a.py`.
 
 #ifndef TORCHTRACE_CMD_RUN_LAUNCHED_JOB_H_
 #define TORCHTRACE_CMD_RUN_LAUNCHED_JOB_H_

@@ -28,10 +28,10 @@ sys.exit(3 if rank == "1" and "fail" in sys.argv and restart == "0" else 0)
 AGENT = """
 import os, subprocess, sys
 for restart in range(2):
-    environment = dict(os.environ, TORCHELASTIC_RUN_ID="none", TORCHELASTIC_RESTART_COUNT=str(restart))
-    environment["WORLD_SIZE"] = "3"
+    job = dict(os.environ, TORCHELASTIC_RUN_ID="none", WORLD_SIZE="3")
+    job["TORCHELASTIC_RESTART_COUNT"] = str(restart)
     ranks = [
-        subprocess.Popen(sys.argv[1:], env=dict(environment, RANK=str(rank)), stderr=subprocess.STDOUT)
+        subprocess.Popen(sys.argv[1:], env=dict(job, RANK=str(rank)), stderr=subprocess.STDOUT)
         for rank in range(3)
     ]
     codes = [rank.wait() for rank in ranks]

@@ -284,8 +284,8 @@ bool HandedOn() {
 
 }  // namespace
 
-// The last process that ends renders what all have recorded. Where the user waits for this one, not for a job, it always
-// does, and again if others have ended meanwhile: they saw that it still ran.
+// The last process that ends renders what all have recorded. Where the user waits for this one, not for a job, it
+// always does, and again if others have ended meanwhile: they saw that it still ran.
 void RunRequest::Finish() {
   const bool last = !content_.follow || folder_->TakeAlone();
   if (content_.of_job) {

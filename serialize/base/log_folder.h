@@ -6,6 +6,8 @@
 namespace torchtrace {
 
 inline constexpr char kLogSuffix[] = ".ttlog";
+// Of a log that has not begun: its process is about to write its first metadata, or was killed.
+inline constexpr char kUnfinishedLogSuffix[] = ".ttlog.new";
 
 // What the run's processes started and could not follow, one line each: the reason, a tab, the file or command.
 inline constexpr char kNotFollowedName[] = ".not-followed";

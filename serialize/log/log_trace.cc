@@ -352,6 +352,7 @@ std::vector<std::string> ListNotFollowed(const fs::path& folder) {
   if (!fs::is_regular_file(fs::symlink_status(path, error))) return sentences;
   std::string text(kMaxBytes, '\0');
   std::ifstream file(path, std::ios::binary);
+  if (!file.is_open()) return {absl::StrCat("the processes that can't be followed: cannot read ", path.string())};
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<size_t>(file.gcount()));
   std::map<std::string, uint64_t> counts;  // by line

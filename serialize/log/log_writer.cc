@@ -100,6 +100,19 @@ absl::StatusOr<std::unique_ptr<LogWriter>> LogWriter::Create(const std::string& 
   return writer;
 }
 
+absl::Status LogWriter::MoveTo(const std::string& path) {
+  // rename() would replace a file. Some file systems have no links.
+  if (link(path_.c_str(), path.c_str()) == 0) {
+    unlink(path_.c_str());
+  } else if (errno == EEXIST || access(path.c_str(), F_OK) == 0) {
+    return absl::AlreadyExistsError(path);
+  } else if (rename(path_.c_str(), path.c_str()) != 0) {
+    return Errno("cannot create", path, errno);
+  }
+  path_ = path;
+  return absl::OkStatus();
+}
+
 LogWriter::~LogWriter() { munmap(first_page_, kPageBytes); }
 
 absl::StatusOr<int> LogWriter::Open() const {

@@ -63,12 +63,15 @@ class LogWriter {
 
   const std::string& path() const { return path_; }
 
+  // Gives the file another name. AlreadyExists if there is such a file.
+  absl::Status MoveTo(const std::string& path);
+
  private:
   LogWriter(std::string path, const struct stat& file) : path_(std::move(path)), file_(file) {}
   // Opens the log's file. Fails if `path` is a different file by now.
   absl::StatusOr<int> Open() const;
 
-  const std::string path_;
+  std::string path_;
   const struct stat file_;  // as it was created
   void* first_page_ = nullptr;
   std::mutex mutex_;  // guards the two below

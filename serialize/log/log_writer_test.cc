@@ -32,6 +32,20 @@ FrameHeader HeaderAt(const std::string& bytes, size_t offset) {
   return header;
 }
 
+TEST(LogWriterTest, MovesWithoutReplacing) {
+  const std::string folder = TestFolder();
+  const auto writer = LogWriter::Create(folder + "/a.ttlog.new").value();
+  WriteFile(folder + "/a.ttlog", "another's");
+  EXPECT_TRUE(absl::IsAlreadyExists(writer->MoveTo(folder + "/a.ttlog")));
+  ASSERT_TRUE(writer->AppendMetadata("{}").ok());
+  ASSERT_TRUE(writer->MoveTo(folder + "/b.ttlog").ok());
+  EXPECT_EQ(writer->path(), folder + "/b.ttlog");
+  ASSERT_TRUE(writer->AppendMetadata("{}").ok());
+  EXPECT_FALSE(std::filesystem::exists(folder + "/a.ttlog.new"));
+  EXPECT_EQ(ReadFile(folder + "/a.ttlog"), "another's");
+  EXPECT_FALSE(writer->MoveTo(folder + "/no/c.ttlog").ok());
+}
+
 TEST(LogWriterTest, FileOfTwoFrames) {
   const std::string path = TestFolder() + "/a.ttlog";
   {

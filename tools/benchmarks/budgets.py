@@ -5,6 +5,8 @@ from tables import Table
 STEP_RATIO = 1.35
 RECORDING_SHARE = 0.5
 PYTHON_TRACER_TIMES = 30
+# Of threads and processes that work at once.
+TOGETHER_RATIO = 1.1
 # Share of viztracer's cost.
 FUNCTIONS_SHARE = 0.5
 # Of Python's own calls. On 3.11 a frame evaluation function is needed.

@@ -46,6 +46,7 @@ SECTIONS = {
     "functions": steps.functions_section,
     "python": steps.python_section,
     "training": process_sections.training,
+    "together": process_sections.together,
     "loop": process_sections.loop,
     "render": process_sections.render,
     "start": process_sections.start,

@@ -37,6 +37,34 @@ def training(run):
     log_rows(run, "transformer training, levels 1,2", result["trace"])
 
 
+def together(run):
+    """Two threads, two spawned workers, two ranks of DDP: traced against untraced."""
+    progress("two at once")
+    result = run.results["together"] = processes.together(
+        run.bench, 10 if run.options.quick else 60
+    )
+    table = run.table(
+        "together", "Two at once, levels 1,2, wall time", ["", "python", "torchtrace run"]
+    )
+    for name, title in zip(
+        ("transformer", *processes.TOGETHER),
+        (
+            "one alone: a step",
+            "two threads: a step of each",
+            "two spawned workers",
+            "two DDP ranks",
+        ),
+        strict=True,
+    ):
+        cost = statistics.median(values[f"{name}, traced"] / values[name] for values in result)
+        seconds = statistics.median(values[name] for values in result)
+        table.add(title, milliseconds(seconds), ratio(cost))
+        if name != "transformer":
+            run.budgets.at_most(
+                f"{title}, against untraced", budgets_module.TOGETHER_RATIO, cost, ratio
+            )
+
+
 def log_rows(run, title, trace):
     """A line of the table of logs."""
     table = next((table for table in run.tables if table.key == "log"), None)

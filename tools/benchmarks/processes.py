@@ -156,6 +156,22 @@ def training(bench, steps):
     return {"steps": steps, "rounds": rounds, "trace": trace_size(bench, "all")}
 
 
+# Programs of two that work at once, and levels.
+TOGETHER = ("threads", "workers", "ranks")
+
+
+def together(bench, steps):
+    """Wall seconds of a step of one alone, and of two at once."""
+    measurements = {}
+    for name in ("transformer", *TOGETHER):
+        args = (PROGRAMS, name, steps)
+        measurements[name] = lambda args=args: bench.plain(*args).json()["wall"]
+        measurements[f"{name}, traced"] = lambda args=args: bench.traced(
+            "1,2", "none", *args
+        ).json()["wall"]
+    return bench.interleaved(measurements)
+
+
 def trace_size(bench, trace):
     """Calls and bytes of a trace."""
     info = bench.info(trace)

@@ -4,8 +4,11 @@ At the end, each prints one line of JSON about itself.
 """
 
 import json
+import multiprocessing
+import os
 import statistics
 import sys
+import threading
 import time
 
 
@@ -82,6 +85,75 @@ def known_calls(count):
     return {"made": made}
 
 
+def steps_between(name, count, ready, done):
+    """`count` steps between two barriers."""
+    import torch
+    import workloads
+
+    torch.set_num_threads(1)
+    step = workloads.make(name)
+    step()
+    ready.wait()
+    for _ in range(count):
+        step()
+    done.wait()
+
+
+def rank_of_two(rank, count, store, ready, done):
+    """`count` steps of DDP between two barriers, as one of two ranks."""
+    import torch
+    import torch.distributed as dist
+    from torch import nn
+
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
+    model = nn.parallel.DistributedDataParallel(
+        nn.Sequential(nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 10))
+    )
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    batch = torch.ones(64, 256)
+    for number in range(count + 3):
+        if number == 3:
+            ready.wait()
+        optimizer.zero_grad()
+        model(batch).sum().backward()
+        optimizer.step()
+    done.wait()
+    dist.barrier()
+    os._exit(0)  # Gloo's own end aborts at random
+
+
+def together(how, count):
+    """Steps of two threads, of two spawned workers or of two ranks: wall time of one of each."""
+    os.sched_setaffinity(0, range(os.cpu_count()))
+    if how == "threads":
+        ready, done = threading.Barrier(3), threading.Barrier(3)
+        both = [
+            threading.Thread(target=steps_between, args=("transformer", count, ready, done))
+            for _ in range(2)
+        ]
+    else:
+        context = multiprocessing.get_context("spawn")
+        ready, done = context.Barrier(3), context.Barrier(3)
+        store = os.path.join(os.getcwd(), f"store-{os.getpid()}")
+        count *= 10 if how == "ranks" else 1  # shorter steps
+        both = [
+            context.Process(target=steps_between, args=("transformer", count, ready, done))
+            if how == "workers"
+            else context.Process(target=rank_of_two, args=(rank, count, store, ready, done))
+            for rank in range(2)
+        ]
+    for each in both:
+        each.start()
+    ready.wait()
+    start = time.perf_counter()
+    done.wait()
+    wall = (time.perf_counter() - start) / count
+    for each in both:
+        each.join()
+    return {"wall": wall}
+
+
 def main():
     """Entry point."""
     name = sys.argv[1]
@@ -90,6 +162,8 @@ def main():
         result = loop(count)
     elif name == "known":
         result = known_calls(count)
+    elif name in ("threads", "workers", "ranks"):
+        result = together(name, count)
     else:
         result = steps(name, count)
     result["hwm_kb"] = memory_kb("VmHWM")

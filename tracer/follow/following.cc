@@ -64,8 +64,11 @@ bool Append(const char* task, const char* text, size_t bytes) {
   char path[PATH_MAX + sizeof kNotFollowedName];
   const size_t folder = static_cast<size_t>(strrchr(task, '/') - task) + 1;
   memcpy(path, task, folder);
+  path[folder] = '\0';
+  // As readable as the folder.
+  const mode_t mode = 0600 | (stat(path, &info) == 0 ? info.st_mode & 0044 : 0);
   strcpy(path + folder, kNotFollowedName);
-  const int list = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+  const int list = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, mode);
   const bool done = list >= 0 && fstat(list, &info) == 0 && S_ISREG(info.st_mode) && info.st_size < kMaxNotedBytes &&
                     write(list, text, bytes) >= 0;
   if (list >= 0) close(list);

@@ -88,6 +88,11 @@ std::vector<std::string> Names(const std::string& folder) {
   return names;
 }
 
+// Whether torchtrace has given a file in log/ its name.
+bool IsOfTrace(const std::string& name) {
+  return absl::EndsWith(name, kLogSuffix) || absl::EndsWith(name, kUnfinishedLogSuffix) || IsFollowFile(name);
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> ExpandOutputName(const std::string& name, int pid) {
@@ -236,7 +241,7 @@ absl::Status OutputFolder::Survey(const std::vector<std::string>& names) {
     if (absl::Status status = add(folder_, name, &earlier_files_); !status.ok()) return status;
   }
   for (const std::string& name : Names(log_)) {
-    if (!absl::EndsWith(name, kLogSuffix) && !IsFollowFile(name)) continue;
+    if (!IsOfTrace(name)) continue;
     if (absl::Status status = add(log_, name, &earlier_logs_); !status.ok()) return status;
   }
   return absl::OkStatus();
@@ -255,7 +260,7 @@ void OutputFolder::Drop() {
     std::vector<std::string> logs;
     for (const std::string& name : Names(log_)) {
       const bool earlier = std::find(earlier_logs_.begin(), earlier_logs_.end(), name) != earlier_logs_.end();
-      if (!earlier && (absl::EndsWith(name, kLogSuffix) || IsFollowFile(name))) logs.push_back(name);
+      if (!earlier && IsOfTrace(name)) logs.push_back(name);
     }
     OpenFolder(log_).Remove(logs).IgnoreError();
   }

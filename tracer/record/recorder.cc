@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "serialize/base/log_folder.h"
 #include "serialize/base/text.h"
 #include "serialize/log/log_writer.h"
 #include "tracer/record/standard_error.h"
@@ -30,6 +31,8 @@ constexpr size_t kShortEndBytes = 2 << 10;
 constexpr uint64_t kFirstClockNs = 10'000'000;
 // How many started programs are listed, and the most bytes of their names.
 constexpr size_t kMaxStarted = 20;
+// Processes of one run that have the same process id.
+constexpr int kMostLogsOfPid = 1000;
 constexpr size_t kMaxStartedBytes = 300;
 constexpr char kOtherStarted[] = "others";
 constexpr size_t kMaxErrorBytes = 300;
@@ -207,41 +210,53 @@ std::string Recorder::FirstMetadata() {
 
 absl::Status Recorder::OpenLog() {
   pid_ = getpid();
-  absl::StatusOr<std::unique_ptr<LogWriter>> log;
-  // A process id may be reused in one run.
-  for (int attempt = 1; attempt < 1000; ++attempt) {
-    const std::string again = attempt == 1 ? "" : absl::StrCat("-", attempt);
-    const std::string path = absl::StrCat(options_->log_folder, "/", Role(), "-", pid_, again, ".ttlog");
-    log = LogWriter::Create(path, options_->recording.readable ? 0666 : 0600);
-    if (log.ok() || access(path.c_str(), F_OK) != 0) break;
-  }
+  const std::string stem = absl::StrCat(options_->log_folder, "/", Role(), "-", pid_);
+  // Without its first metadata a log says nothing, so it has its name only then, should the process be killed.
+  const std::string unfinished = absl::StrCat(stem, kUnfinishedLogSuffix);
+  unlink(unfinished.c_str());
+  absl::StatusOr<std::unique_ptr<LogWriter>> log =
+      LogWriter::Create(unfinished, options_->recording.readable ? 0666 : 0600);
   if (!log.ok()) return log.status();
+  absl::Status status = BeginLog(log->get());
+  // A process id may be reused in one run.
+  for (int attempt = 1; status.ok(); ++attempt) {
+    const std::string again = attempt == 1 ? "" : absl::StrCat("-", attempt);
+    const absl::Status moved = (*log)->MoveTo(absl::StrCat(stem, again, kLogSuffix));
+    if (moved.ok()) {
+      log_ = *std::move(log);
+      had_log_ = true;
+      return absl::OkStatus();
+    }
+    if (!absl::IsAlreadyExists(moved) || attempt == kMostLogsOfPid) status = moved;
+  }
+  unlink(unfinished.c_str());
+  return status;
+}
 
-  if (absl::Status status = (*log)->AppendMetadata(FirstMetadata()); !status.ok()) return status;
+absl::Status Recorder::BeginLog(LogWriter* log) {
+  if (absl::Status status = log->AppendMetadata(FirstMetadata()); !status.ok()) return status;
   for (const std::string& json : added_metadata_) {
-    if (absl::Status status = (*log)->AppendMetadata(json); !status.ok()) return status;
+    if (absl::Status status = log->AppendMetadata(json); !status.ok()) return status;
   }
   for (const std::string& json : own_metadata_) {
-    if (absl::Status status = (*log)->AppendMetadata(json); !status.ok()) return status;
+    if (absl::Status status = log->AppendMetadata(json); !status.ok()) return status;
   }
   own_metadata_.clear();
   if (const std::string json = forked_ ? EnvironmentNow() : ""; !json.empty()) {
-    if (absl::Status status = (*log)->AppendMetadata(json); !status.ok()) return status;
+    if (absl::Status status = log->AppendMetadata(json); !status.ok()) return status;
   }
-  if (absl::Status status = WriteProcessName(log->get()); !status.ok()) return status;
+  if (absl::Status status = WriteProcessName(log); !status.ok()) return status;
   if (was_paused_) {
-    if (absl::Status status = (*log)->AppendMetadata(kPaused); !status.ok()) return status;
+    if (absl::Status status = log->AppendMetadata(kPaused); !status.ok()) return status;
   }
   // What a forked child noted before its first call.
   if (!notes_.not_seen.empty() || !notes_.not_imported.empty()) {
-    if (absl::Status status = (*log)->AppendMetadata(absl::StrCat("{", NotSeenJson(notes_), "}")); !status.ok()) {
+    if (absl::Status status = log->AppendMetadata(absl::StrCat("{", NotSeenJson(notes_), "}")); !status.ok()) {
       return status;
     }
   }
-  absl::StatusOr<Frame> end = (*log)->Reserve(FrameType::kMetadata, kEndFrameBytes);
+  absl::StatusOr<Frame> end = log->Reserve(FrameType::kMetadata, kEndFrameBytes);
   if (!end.ok()) return end.status();
-  log_ = std::move(*log);
-  had_log_ = true;
   end_frame_ = *end;
   return absl::OkStatus();
 }

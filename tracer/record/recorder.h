@@ -177,6 +177,8 @@ class TORCHTRACE_EXPORT Recorder {
   template <typename Body>
   std::invoke_result_t<Body> OrStop(Body body);
   absl::Status OpenLog();
+  // Writes what every log begins with.
+  absl::Status BeginLog(LogWriter* log);
   const char* Role() const { return forked_ ? "fork" : options_->waits_for_calls ? "child" : "main"; }
   void FinishShort(const ProgramEnd& end);
   // What the control page says, which isn't kNone: whether nothing is recorded now.
