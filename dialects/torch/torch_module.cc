@@ -12,6 +12,7 @@
 #include "dialects/python/setattr/frame_evaluation.h"
 #include "dialects/torch/common/api_names.h"
 #include "dialects/torch/common/compile_contexts.h"
+#include "dialects/torch/common/compiled_graphs.h"
 #include "dialects/torch/common/process_rank.h"
 #include "dialects/torch/common/thread_starts.h"
 #include "dialects/torch/describe/describe.h"
@@ -35,18 +36,26 @@ namespace {
 
 using namespace torch_dialect;  // NOLINT: this file is its face to the runtime
 
-PyObject* WrapContext(PyObject*, PyObject* maker) { return WrapCompileContext(maker); }
+PyObject* Wrap(PyObject*, PyObject* of) { return WrapForCompiling(of); }
 
-PyMethodDef g_wrap_context = {"wrap", WrapContext, METH_O, nullptr};
+PyMethodDef g_wrap = {"wrap", Wrap, METH_VARARGS, nullptr};
 
-// The keys of MODULES in compile_watch.py.
-constexpr const char* kCompilingModules[] = {"torch._dynamo.callback", "torch._dynamo.convert_frame",
-                                             "torch._functorch._aot_autograd.runtime_wrappers"};
+// Those of MODULES, CACHES and PACKAGES in compile_watch.py.
+constexpr const char* kCompilingModules[] = {
+    "torch._dynamo.backends.common",
+    "torch._dynamo.callback",
+    "torch._dynamo.convert_frame",
+    "torch._functorch._aot_autograd.aot_autograd_result",
+    "torch._functorch._aot_autograd.autograd_cache",
+    "torch._functorch._aot_autograd.runtime_wrappers",
+    "torch._inductor.package.package",
+    "torch.export.pt2_archive._package",
+};
 
 // Called after the module's import.
 void WatchCompiling(const char* name) {
   PyObject* const module = ImportedModule(name);
-  PyObject* const wrap = PyCFunction_New(&g_wrap_context, nullptr);
+  PyObject* const wrap = PyCFunction_New(&g_wrap, nullptr);
   PyObject* const args = module == nullptr || wrap == nullptr ? nullptr : PyTuple_Pack(2, module, wrap);
   PyObject* const done = args == nullptr ? nullptr : CallPythonSource("compile_watch", "watch", args);
   if (done == nullptr) {
@@ -162,6 +171,10 @@ class Module final : public TorchModule {
     }
     if (absl::Status status = WatchProcessRank(); !status.ok()) return status;
     if (SomethingIsCompiled()) NoteCompiledCode();
+    if (!StartMarkingGraphs()) {
+      PyErr_Clear();
+      recorder->NoteNotSeen("torch.compile: runs of graphs that were compiled before");
+    }
     hooks->push_back(std::make_unique<TensorNotesHook>(options.levels.front(), options));
     if (options.ids) hooks->push_back(std::make_unique<ObjectsHook>(options.levels.front()));
     const auto wanted = [&](int level) {

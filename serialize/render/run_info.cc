@@ -6,6 +6,7 @@
 #include <iterator>
 #include <map>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -18,6 +19,7 @@
 #include "serialize/base/text.h"
 #include "serialize/forms/forms.h"
 #include "serialize/log/log_metadata.h"
+#include "serialize/model/graph_calls.h"
 #include "serialize/model/levels.h"
 #include "serialize/render/render.h"
 #include "serialize/trace/run_facts.h"
@@ -213,6 +215,52 @@ ordered_json ProcessJson(const ProcessInfo& process, const Trace& trace) {
   return json;
 }
 
+// What torch.compile compiled, in the order of the first compilations; empty: nothing.
+ordered_json GraphsJson(const Trace& trace, const Statistics& statistics) {
+  ordered_json graphs = ordered_json::array();
+  std::map<std::pair<std::string, std::string>, size_t> known;
+  for (ConfigId id = 0; id < trace.config_count() && id < statistics.config_calls.size(); ++id) {
+    const uint64_t calls = statistics.config_calls[id];
+    if (calls == 0 || statistics.config_levels[id] != kFrameLevel) continue;
+    const GraphCall call = ReadGraphCall(trace.identity(id));
+    if (call.kind == GraphCallKind::kNone) continue;
+    const auto [at, fresh] = known.try_emplace({call.id, call.function}, graphs.size());
+    if (fresh) {
+      graphs.push_back(ordered_json{{"graph", call.id},
+                                    {"function", call.function},
+                                    {"file", call.file},
+                                    {"line", call.line},
+                                    {"compilations", 0},
+                                    {"runs", 0},
+                                    {"backward_runs", 0},
+                                    {"reasons", ordered_json::array()},
+                                    {"breaks", ordered_json::array()}});
+    }
+    ordered_json& graph = graphs[at->second];
+    const auto add = [&](const char* key) { graph[key] = graph[key].get<uint64_t>() + calls; };
+    switch (call.kind) {
+      case GraphCallKind::kCompilation:
+        add("compilations");
+        break;
+      case GraphCallKind::kRun:
+        add("runs");
+        break;
+      case GraphCallKind::kBackwardRun:
+        add("backward_runs");
+        break;
+      case GraphCallKind::kRecompiled:
+        graph["reasons"].push_back(call.reason);
+        break;
+      case GraphCallKind::kBreak:
+        graph["breaks"].push_back(ordered_json{{"file", call.file}, {"line", call.line}, {"reason", call.reason}});
+        break;
+      default:
+        break;
+    }
+  }
+  return graphs;
+}
+
 // `3 strings, 1 list`
 std::string JoinCounts(const std::map<std::string, uint64_t>& counts) {
   return absl::StrJoin(counts, ", ", [](std::string* out, const std::pair<const std::string, uint64_t>& entry) {
@@ -242,6 +290,7 @@ ordered_json BuildRunInfo(const Trace& trace, const Statistics& statistics, cons
   info["capped"] = ordered_json{{"calls", capped.calls}, {"configs", capped.configs}};
   info["cut"] = facts.cut;
   info["not_seen"] = facts.not_seen;
+  if (ordered_json graphs = GraphsJson(trace, statistics); !graphs.empty()) info["graphs"] = std::move(graphs);
   info["started_programs"] = StartedJson(facts.started);
   info["stopped"] = facts.stopped;
   info["damage"] = ordered_json{

@@ -5,8 +5,12 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "nlohmann/json.hpp"
+#include "serialize/model/graph_calls.h"
+#include "serialize/model/levels.h"
 #include "serialize/render/render.h"
 #include "serialize/testing/fake_trace.h"
 #include "serialize/trace/run_facts.h"
@@ -199,6 +203,24 @@ TEST(Summary, TellsEverythingThatIsMissing) {
                   "the files that list every call were left out; to make them: torchtrace render out --formats "
                   "trace",
                   "next: torchtrace stats out"));
+}
+
+TEST(RunInfo, ListsTheGraphsOfTorchCompile) {
+  FakeTrace trace;
+  const auto call = [](GraphCallKind kind, int64_t line, const char* reason = nullptr) {
+    std::vector<std::pair<std::string, Value>> at = {{"file", TextValue("a.py")}, {"line", IntValue(line)}};
+    if (reason != nullptr) at.emplace_back("reason", TextValue(reason));
+    return MakeConfig(kFrameLevel, GraphCallApi(kind, "0/1", "f"), {}, std::move(at));
+  };
+  trace.Enter(call(GraphCallKind::kCompilation, 3));
+  trace.Call(call(GraphCallKind::kRecompiled, 3, "size"));
+  trace.Call(call(GraphCallKind::kBreak, 5, "print"));
+  trace.Leave();
+  for (int i = 0; i < 3; ++i) trace.Call(call(GraphCallKind::kRun, 3));
+  trace.Call(call(GraphCallKind::kBackwardRun, 3));
+  EXPECT_EQ(json::parse(BuildRunInfo(trace, *CountCalls(&trace), nullptr).dump())["graphs"], json::parse(R"([
+    {"graph": "0/1", "function": "f", "file": "a.py", "line": 3, "compilations": 1, "runs": 3, "backward_runs": 1,
+     "reasons": ["size"], "breaks": [{"file": "a.py", "line": 5, "reason": "print"}]}])"));
 }
 
 }  // namespace

@@ -119,6 +119,7 @@ class InfoReport {
     }
     Order();
     Counts();
+    Graphs(path);
     Completeness();
     if (facts_.open_calls > 0) {
       Line("open", absl::StrCat(Counted(facts_.open_calls, "call", "calls"), " never returned (", CommandName(),
@@ -172,6 +173,21 @@ class InfoReport {
                                              static_cast<double>(event_bytes) / static_cast<double>(events)));
     }
     Line(is_log_ ? "log" : "file", size);
+  }
+
+  // Of torch.compile.
+  void Graphs(const std::string& path) {
+    if (!info_.contains("graphs")) return;
+    uint64_t runs = 0, reasons = 0, breaks = 0;
+    for (const ordered_json& graph : info_["graphs"]) {
+      runs += graph["runs"].get<uint64_t>();
+      reasons += graph["reasons"].size();
+      breaks += graph["breaks"].size();
+    }
+    Line("graphs",
+         absl::StrCat(info_["graphs"].size(), " compiled, ", reasons, " of them again, with ",
+                      Counted(breaks, "break", "breaks"), " and ", Counted(runs, "run", "runs"), " (", CommandName(),
+                      " stats --by graph ", path == "-" ? path : ShellQuote(path), " shows them)"));
   }
 
   void Completeness() {

@@ -120,6 +120,7 @@ enum class StatsBy : uint8_t {
   kConfig,
   kFamily,
   kShapes,
+  kGraph,
   kLevel,
   kThread,
   kProcess,

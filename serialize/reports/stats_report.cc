@@ -20,6 +20,7 @@
 #include "serialize/forms/forms.h"
 #include "serialize/forms/trace_lines.h"
 #include "serialize/model/config.h"
+#include "serialize/model/graph_calls.h"
 #include "serialize/reports/report_table.h"
 #include "serialize/reports/reports.h"
 #include "serialize/reports/shapes.h"
@@ -113,6 +114,8 @@ constexpr Grouping kGroupings[] = {
     {StatsBy::kConfig, "config", "configs", "config", true, true, false, false, false, "config api level"},
     {StatsBy::kFamily, "family", "families", "family", true, true, false, true, false, "family api level"},
     {StatsBy::kShapes, "shapes", "shapes", "shapes", true, true, false, true, false, "api sizes dtype level"},
+    {StatsBy::kGraph, "graph", "graphs", "graph", true, true, false, false, false,
+     "graph function file line what reason breaks"},
     {StatsBy::kLevel, "level", "levels", "level", false, false, true, true, false, "level"},
     {StatsBy::kThread, "thread", "threads", "thread", false, false, true, true, true, "process log thread os_id name"},
     {StatsBy::kProcess, "process", "processes", "process", false, false, true, true, true, "process log ended"},
@@ -122,6 +125,10 @@ constexpr Grouping kGroupings[] = {
     {StatsBy::kModule, "module", "modules", "module", true, false, true, true, false, "module class"},
     {StatsBy::kTag, "tag:NAME", "tags", "", false, false, true, true, false, "value"},
 };
+
+// Of a graph.
+constexpr size_t kReasonLabel = 5;
+constexpr size_t kBreaksLabel = 6;
 
 constexpr std::string_view kTagPrefix = "tag:";
 
@@ -152,7 +159,13 @@ class StatsReport {
     if (by_place()) {
       if (absl::Status s = places_.Finish(); !s.ok()) return s;
     }
-    sort_ = options_.sort.value_or(by_ == StatsBy::kShapes && has_times_ ? StatsSort::kTime : StatsSort::kCalls);
+    if (by_ == StatsBy::kGraph && rows_.empty()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(traces_.size() == 1 ? traces_[0].name + " has" : std::string("the traces have"),
+                       " no graphs of torch.compile: the program compiled nothing, or its calls are filtered out"));
+    }
+    const bool by_time = (by_ == StatsBy::kShapes || by_ == StatsBy::kGraph) && has_times_;
+    sort_ = options_.sort.value_or(by_time ? StatsSort::kTime : StatsSort::kCalls);
     if (!has_times_ && (sort_ == StatsSort::kTime || sort_ == StatsSort::kSelf)) {
       return absl::InvalidArgumentError(absl::StrCat(
           "cannot sort by time: ",
@@ -273,7 +286,36 @@ class StatsReport {
     return at->second;
   }
 
-  // The row of a new config.
+  static std::string GraphKey(GraphCallKind kind, const GraphCall& call) {
+    return absl::StrCat(static_cast<int>(kind), " ", call.id, " ", call.function);
+  }
+
+  // `1/0 f at train.py:3, backward run`
+  static std::string FormatGraph(const GraphCall& call) {
+    std::string text = absl::StrCat(call.id, call.function.empty() ? "" : " ", call.function);
+    if (!call.file.empty()) absl::StrAppend(&text, " at ", FormatPlace(call));
+    if (call.kind != GraphCallKind::kRun) text.append(", ").append(GraphCallName(call.kind));
+    return PlainLine(text);
+  }
+
+  static std::string FormatPlace(const GraphCall& call) {
+    return absl::StrCat(call.file.substr(call.file.rfind('/') + 1), ":", call.line);
+  }
+
+  // Adds to a compilation why it was made, or a break of its graph.
+  static void AddReason(const GraphCall& call, StatsRow* row) {
+    const std::string first_line = call.reason.substr(0, call.reason.find('\n'));
+    if (call.kind == GraphCallKind::kRecompiled) {
+      row->labels[kReasonLabel] = call.reason;
+      absl::StrAppend(&row->text_label, ": ", PlainLine(first_line));
+      return;
+    }
+    row->labels[kBreaksLabel].value.push_back(
+        ordered_json{{"file", call.file}, {"line", call.line}, {"reason", call.reason}});
+    absl::StrAppend(&row->text_label, "; break at ", PlainLine(FormatPlace(call)), ": ", PlainLine(first_line));
+  }
+
+  // The row of a new config; kNoRow: none.
   uint32_t FindRow(size_t index, GlobalConfig* config) {
     const auto [level, api] = config->head;
     std::string key = absl::StrCat(level, " ");
@@ -306,6 +348,26 @@ class StatsReport {
         config->cost = shapes.cost;
         config->lacks_formula = shapes.lacks_formula;
         key += row.text_label;
+        row.order = index;
+        break;
+      }
+      case StatsBy::kGraph: {
+        const GraphCall call = ReadGraphCall(config->identity);
+        if (call.kind == GraphCallKind::kNone) return kNoRow;
+        if (call.kind == GraphCallKind::kRecompiled || call.kind == GraphCallKind::kBreak) {
+          const auto compilation = row_index_.find(GraphKey(GraphCallKind::kCompilation, call));
+          if (compilation != row_index_.end()) AddReason(call, &rows_[compilation->second]);
+          return kNoRow;
+        }
+        key = GraphKey(call.kind, call);
+        row.text_label = FormatGraph(call);
+        row.labels = {call.id,
+                      call.function,
+                      call.file,
+                      call.line,
+                      std::string(GraphCallName(call.kind)),
+                      ReportCell(nullptr, ""),
+                      ordered_json::array()};
         row.order = index;
         break;
       }

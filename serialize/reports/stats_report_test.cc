@@ -4,8 +4,12 @@
 #include <map>
 #include <sstream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "nlohmann/json.hpp"
+#include "serialize/model/graph_calls.h"
+#include "serialize/model/levels.h"
 #include "serialize/reports/reports.h"
 #include "serialize/testing/fake_trace.h"
 
@@ -583,6 +587,46 @@ TEST(StatsReport, CallsWithoutAFormulaAreTold) {
   EXPECT_THAT(std::string(WriteStats(Named({&trace}), options, &out).message()), HasSubstr("only --by shapes"));
 }
 
+// What torch.compile did: a row for the compilations and for the runs of each graph.
+TEST(StatsReport, Graphs) {
+  FakeTrace trace;
+  const auto call = [](GraphCallKind kind, const char* id, int64_t line, const char* reason = nullptr) {
+    std::vector<std::pair<std::string, Value>> at = {{"file", TextValue("pkg/a.py")}, {"line", IntValue(line)}};
+    if (reason != nullptr) at.emplace_back("reason", TextValue(reason));
+    return MakeConfig(kFrameLevel, GraphCallApi(kind, id, "f"), {}, std::move(at));
+  };
+  trace.Enter(call(GraphCallKind::kCompilation, "0/0", 3));
+  trace.Call(call(GraphCallKind::kBreak, "0/0", 5, "print\n  Hint: don't"));
+  trace.Leave();
+  for (int i = 0; i < 2; ++i) {
+    trace.Enter(call(GraphCallKind::kRun, "0/0", 3));
+    trace.Call(MakeConfig(2, "aten::mm"));
+    trace.Leave();
+  }
+  trace.Enter(call(GraphCallKind::kCompilation, "0/1", 3));
+  trace.Call(call(GraphCallKind::kRecompiled, "0/1", 3, "size of x"));
+  trace.Leave();
+  trace.Call(call(GraphCallKind::kBackwardRun, "0/1", 3));
+  StatsOptions options;
+  options.grouping.by = StatsBy::kGraph;
+  options.sort = StatsSort::kFirst;
+  EXPECT_EQ(Stats({&trace}, options),
+            "5 calls of 4 APIs in 4 configs, self time 90 ns\n\n"
+            "calls  calls %   time  self time  self %  graph\n"
+            "    1   20.00%  30 ns      20 ns  22.22%  0/0 f at a.py:3, compilation; break at a.py:5: print\n"
+            "    2   40.00%  60 ns      40 ns  44.44%  0/0 f at a.py:3\n"
+            "    1   20.00%  30 ns      20 ns  22.22%  0/1 f at a.py:3, compilation: size of x\n"
+            "    1   20.00%  10 ns      10 ns  11.11%  0/1 f at a.py:3, backward run\n");
+  EXPECT_EQ(StatsJson({&trace}, options)["graphs"][0], json::parse(R"(
+    {"graph": "0/0", "function": "f", "file": "pkg/a.py", "line": 3, "what": "compilation", "reason": null,
+     "breaks": [{"file": "pkg/a.py", "line": 5, "reason": "print\n  Hint: don't"}],
+     "calls": 1, "percent": 20.0, "time_ns": 30, "self_time_ns": 20, "self_percent": 22.2222, "raised": 0})"));
+  FakeTrace other;
+  other.Call(MakeConfig(kFrameLevel, "f"));
+  std::ostringstream out;
+  EXPECT_THAT(std::string(WriteStats(Named({&other}), options, &out).message()), HasSubstr("no graphs"));
+}
+
 TEST(StatsReport, PeopleSeeAScreenful) {
   FakeTrace trace;
   for (int level = 0; level < 5; ++level) {
@@ -699,7 +743,7 @@ TEST(StatsReport, ChoicesAreNamed) {
   EXPECT_FALSE(ParseStatsGrouping("tag:").ok());
   EXPECT_EQ(*StatsFormats().Parse("csv"), StatsFormat::kCsv);
   EXPECT_THAT(std::string(ParseStatsGrouping("apis").status().message()),
-              HasSubstr("known: api, config, family, shapes, level"));
+              HasSubstr("known: api, config, family, shapes, graph, level"));
   EXPECT_THAT(std::string(StatsFormats().Parse("xml").status().message()), HasSubstr("known: text, json, csv"));
   EXPECT_EQ(*StatsFormats().Parse("markdown"), StatsFormat::kMarkdown);
   EXPECT_EQ(*StatsSorts().Parse("self"), StatsSort::kSelf);

@@ -173,7 +173,7 @@ PyObject* ArgumentOf(std::string_view function, std::string_view file, std::stri
       continue;
     if (!AsciiText(code->co_filename).ends_with(file)) continue;
     for (Py_ssize_t i = 0; i < code->co_argcount; ++i) {
-      if (TextIs(ParameterName(code, i), parameter)) return LocalOf(frame, i);
+      if (TextIs(LocalName(code, i), parameter)) return LocalOf(frame, i);
     }
   }
   return nullptr;

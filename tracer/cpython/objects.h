@@ -199,8 +199,8 @@ inline int KeepAtCode(PyCodeObject* code, Py_ssize_t place, void* kept) {
 }
 #endif
 
-// The name of the `index`th parameter.
-inline PyObject* ParameterName(const PyCodeObject* code, Py_ssize_t index) {
+// The name of the `index`th of a code's `co_nlocals` local variables, parameters first.
+inline PyObject* LocalName(const PyCodeObject* code, Py_ssize_t index) {
 #if PY_VERSION_HEX >= 0x030B0000
   return PyTuple_GET_ITEM(code->co_localsplusnames, index);
 #else

@@ -33,7 +33,7 @@ std::unique_ptr<ArgumentForm> ArgumentForm::Parse(std::string_view text, PyObjec
   form->positional_parameters_ = static_cast<size_t>(code->co_argcount);
   form->takes_rest_ = (code->co_flags & CO_VARARGS) != 0;
   // The code, to which we own a reference, owns the names.
-  for (size_t i = 0; i < count; ++i) form->names_.push_back(ParameterName(code, static_cast<Py_ssize_t>(i)));
+  for (size_t i = 0; i < count; ++i) form->names_.push_back(LocalName(code, static_cast<Py_ssize_t>(i)));
   const auto parameter = [&](std::string_view name) {
     size_t i = 0;
     const std::string wanted(name);

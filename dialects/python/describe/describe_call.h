@@ -123,7 +123,7 @@ void DescribeRunningCall(std::string_view head, PyObject* function, Local&& loca
   const Py_ssize_t extra_count = extra != nullptr && PyDict_Check(extra) ? PyDict_GET_SIZE(extra) : 0;
   config->Keywords(static_cast<size_t>(keyword_only + extra_count));
   for (Py_ssize_t i = code->co_argcount; i < code->co_argcount + keyword_only; ++i) {
-    config->Keyword(PythonText(ParameterName(code, i)).kept());
+    config->Keyword(PythonText(LocalName(code, i)).kept());
     describe_if_set(value_of(i));
   }
   PyObject *name, *value;

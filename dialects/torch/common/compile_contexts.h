@@ -7,7 +7,7 @@
 
 namespace torchtrace::torch_dialect {
 
-// Runs dialects/torch/common/<name>.py as a new module that is not in sys.modules, and calls its function, unseen by
+// Runs dialects/torch/common/<name>.py once, as a module that is not in sys.modules, and calls its function, unseen by
 // sys.settrace and sys.setprofile. The file is compiled into the library: a traced program needs nothing installed.
 // Null with a Python error set. Needs the GIL.
 PyObject* CallPythonSource(const char* name, const char* function, PyObject* args);
@@ -15,9 +15,12 @@ PyObject* CallPythonSource(const char* name, const char* function, PyObject* arg
 // Reports that compiled code may run. Call it when something is compiled, or was before.
 void NoteCompiledCode();
 
-// Wraps a Python function that makes context managers: in the bodies of those the thread records nothing, since what
-// torch.compile calls is none of the program's calls. `wrap` in compile_watch.py.
-PyObject* WrapCompileContext(PyObject* context_manager_maker);
+// `wrap` of compile_watch.py. `of`: a function, and what a call of it begins: a "graph" or a "backward" compiles in the
+// bodies of the context managers that the function makes, and "" something else; there the thread records nothing,
+// since what torch.compile calls is none of the program's calls. A "backward run" is a function that it makes, if
+// that is for a backward graph, and a "backward load" the function that the method makes.
+// A "package run" is a call of the function itself, which stays.
+PyObject* WrapForCompiling(PyObject* of);
 
 }  // namespace torchtrace::torch_dialect
 

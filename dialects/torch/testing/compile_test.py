@@ -1,11 +1,13 @@
 """torch.compile under tracing: the same graphs, and only the program's calls recorded."""
 
 import functools
+import json
 import re
 
 import pytest
 
-from dialects.torch.testing.trace_testing import trace, untraced
+from dialects.torch.testing.trace_testing import SCRIPTS, tool, trace, untraced
+from python.module_testing import python
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
@@ -56,6 +58,11 @@ def section(levels, backend, name):
     return run(levels).section(f"{backend}: {name}")
 
 
+def texts(calls):
+    """All but what marks the work of torch.compile."""
+    return [call.text for call in calls if call.level != 3]
+
+
 def section_apis(levels, backend, name, level):
     return run(levels).section_apis(f"{backend}: {name}", level)
 
@@ -65,7 +72,7 @@ def section_apis(levels, backend, name, level):
 def test_what_pytorch_calls_while_compiling_is_not_recorded(backend, levels):
     first = section(levels, backend, "first call")
     second = section(levels, backend, "second call")
-    assert [call.text for call in first] == [call.text for call in second]
+    assert texts(first) == texts(second)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -73,7 +80,7 @@ def test_what_pytorch_calls_while_compiling_is_not_recorded(backend, levels):
 def test_what_pytorch_calls_for_the_backward_graph_is_not_recorded(backend, levels):
     first = section(levels, backend, "first backward")
     second = section(levels, backend, "second backward")
-    assert [call.text for call in first] == [call.text for call in second]
+    assert texts(first) == texts(second)
     # The backward graph itself is called back.
     level_1 = [call for call in first if call.level == 1]
     within = {None: False}
@@ -125,3 +132,124 @@ def test_fused_kernels_are_named_as_not_seen(levels):
 
 def test_without_compile_nothing_is_said_of_it():
     assert trace("import torch\ntorch.ones(1)").check().run["not_seen"] == []
+
+
+def graph_calls(backend, name, levels="1,2"):
+    """Each with its outermost calls."""
+    return [call.api for call in section(levels, backend, name) if call.level == 3]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("levels", READ)
+def test_compilations_and_runs_of_graphs_are_calls(backend, levels):
+    calls = functools.partial(graph_calls, backend, levels=levels)
+    assert calls("first call") == ["Compiling graph 0/0: function", "Compiled graph 0/0: function"]
+    assert calls("second call") == ["Compiled graph 0/0: function"]
+    assert calls("in a thread") == ["Compiled graph 0/0: function"] * 2
+    assert calls("other shape")[:3] == [
+        "Compiling graph 0/1: function",
+        "Recompiled graph 0/1: function",
+        "Compiled graph 0/1: function",
+    ]
+    assert calls("before") == calls("after") == calls("at the end") == []
+
+
+@pytest.mark.parametrize("backend", BACKENDS[1:])
+@pytest.mark.parametrize("levels", READ)
+def test_backward_graphs(backend, levels):
+    calls = functools.partial(graph_calls, backend, levels=levels)
+    assert calls("first backward") == [
+        "Compiling backward 0/0: function",
+        "Compiled backward 0/0: function",
+    ]
+    assert calls("second backward") == ["Compiled backward 0/0: function"]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_operators_are_calls_of_their_graph(backend):
+    calls = section("1,2", backend, "second call")
+    (graph,) = [call.number for call in calls if call.level == 3]
+    inside = {graph}
+    for call in calls:
+        if call.parent in inside:
+            inside.add(call.number)
+    matmuls = [
+        call for call in calls if call.api in ("aten::addmm", "aten::addmm.out", "aten::mm.out")
+    ]
+    assert matmuls
+    assert all(call.number in inside for call in matmuls)
+
+
+def test_where_a_graph_broke_and_why():
+    (graph,) = [each for each in run().run["graphs"] if each["function"] == "breaking"]
+    assert graph["graph"] == "1/0"
+    assert graph["compilations"] == len(BACKENDS)
+    assert graph["runs"] == 2 * len(BACKENDS)
+    (at,) = graph["breaks"]
+    source = (SCRIPTS / "compiling.py").read_text().splitlines()
+    assert source[at["line"] - 1].strip() == "torch._dynamo.graph_break()"
+    assert source[graph["line"] - 1] == "def breaking(x):"
+    assert "graph_break()" in at["reason"]
+
+
+def test_why_it_compiled_again_in_dynamos_words():
+    (first,) = [
+        each
+        for each in run().run["graphs"]
+        if (each["graph"], each["function"]) == ("0/0", "function")
+    ]
+    (again,) = [
+        each
+        for each in run().run["graphs"]
+        if (each["graph"], each["function"]) == ("0/1", "function")
+    ]
+    assert first["reasons"] == []
+    assert again["reasons"] == ["0/0: tensor 'x' size mismatch at index 0. expected 3, actual 5"]
+
+
+def test_stats_by_graph():
+    rows = json.loads(tool("stats", run().folder, "--by", "graph", "--format", "json"))["graphs"]
+    runs = {(each["graph"], each["function"], each["what"]): each for each in rows}
+    assert runs["0/0", "function", "run"]["calls"] == 4 * len(BACKENDS)
+    assert runs["0/1", "function", "compilation"]["reason"].startswith(
+        "0/0: tensor 'x' size mismatch"
+    )
+    assert len(runs["1/0", "breaking", "compilation"]["breaks"]) == 1
+    assert "; break at compiling.py:" in tool("stats", run().folder, "--by", "graph", "--top", "0")
+
+
+def test_a_backend_that_returns_a_module():
+    (graph,) = [each for each in run().run["graphs"] if each["function"] == "made"]
+    assert (graph["compilations"], graph["runs"]) == (1, 2)
+
+
+OLDER = """
+    import torch
+    import torchtrace
+
+    @torch.compile(backend="aot_eager")
+    def f(x):
+        return torch.sin(x) + 1
+
+    x = torch.ones(3)
+    f(x)
+    for _ in range(2):
+        with torchtrace.trace(levels=[1]):
+            f(x)
+    with torchtrace.trace(levels=[1], exclude=["Compil*"]):
+        f(torch.ones(3, 3))
+    with torchtrace.trace(levels=[1]):
+        f(torch.ones(3, 3))
+"""
+
+
+def test_graphs_that_were_compiled_before_a_trace(tmp_path):
+    ran = python(OLDER, tmp_path).check()
+    traces = sorted(tmp_path.glob("torchtrace-*"), key=lambda folder: folder.stat().st_ctime_ns)
+    marks = [[api for api in ran.apis(trace.name) if "graph" in api] for trace in traces]
+    assert marks == [
+        ["Compiled graph 0/0: f"],
+        ["Compiled graph 0/0: f"],
+        [],
+        ["Compiled graph 0/1: f"],
+    ]
