@@ -25,6 +25,8 @@ namespace {
 
 constexpr uint32_t kFirstFrameBytes = 64 << 10;
 constexpr uint32_t kEndFrameBytes = 32 << 10;
+// What a frame must have left for another thread: room for most records.
+constexpr uint64_t kSpareFrameBytes = 4 << 10;
 // For the short last words, whose size is bounded.
 constexpr size_t kShortEndBytes = 2 << 10;
 // When the clock is first recorded again; then each time ten times later.
@@ -318,8 +320,18 @@ bool Recorder::TakeFrame(ThreadRecorder* thread, uint64_t bytes) {
         failure = std::string(status.message());
       }
     }
-    for (size_t i = 0; i < free_frames_.size() && failure.empty(); ++i) {
-      if (!free_frames_[i].writer.Fits(bytes)) continue;
+    for (size_t i = 0; i < free_frames_.size() && failure.empty();) {
+      CallWriter& writer = free_frames_[i].writer;
+      if (!writer.Fits(std::min(bytes, kSpareFrameBytes + thread->tags_.size()))) {
+        // Nobody will find room in it.
+        LogWriter::Close(writer.frame(), writer.calls());
+        free_frames_.erase(free_frames_.begin() + static_cast<ptrdiff_t>(i));
+        continue;
+      }
+      if (!writer.Fits(bytes)) {
+        ++i;
+        continue;
+      }
       thread->writer_ = free_frames_[i].writer;
       thread->frame_number_ = free_frames_[i].number;
       free_frames_.erase(free_frames_.begin() + static_cast<ptrdiff_t>(i));

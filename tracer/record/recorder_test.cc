@@ -24,6 +24,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -919,6 +920,22 @@ TEST(RecorderTest, EndedThreadsLeaveTheirFrames) {
   const Json end = ReadRecorded(folder).metadata["end"];
   ASSERT_EQ(end["threads"].size(), kThreads);
   EXPECT_EQ(end["threads"][7]["calls"], 7 % 5 + 2);
+}
+
+TEST(RecorderTest, FullFramesOfEndedThreadsAreClosed) {
+  const std::string folder = NewFolder();
+  ASSERT_TRUE(Start(folder).ok());
+  for (uint32_t t = 0; t < 1000; ++t) {
+    std::thread([t] {
+      for (uint32_t i = 0; i < 100; ++i) Call(Described(absl::StrCat("f", 100 * t + i)));
+    }).join();
+  }
+  uint64_t mappings = 0;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) mappings += absl::StrContains(line, folder) ? 1 : 0;
+  EXPECT_LT(mappings, 10u);
+  EndSession();
+  EXPECT_GT(fs::file_size(fs::directory_iterator(folder)->path()), 20u * (64 << 10));
 }
 
 TEST(RecorderTest, FramesAreNoLargerThanTheLimit) {
