@@ -438,10 +438,11 @@ int RunAttach(const std::vector<std::string>& args) {
   for (const pid_t pid : chosen->children) {
     // Shells and the like are no Pythons.
     absl::StatusOr<Target> target = Examine(pid);
-    if (target.ok()) targets.push_back(*std::move(target));
-    if (!target.ok() && !absl::IsNotFound(target.status()) && !options.quiet) {
-      Say(std::string(target.status().message()));
+    if (!target.ok()) {
+      if (!absl::IsNotFound(target.status()) && !options.quiet) Say(std::string(target.status().message()));
+      continue;
     }
+    targets.push_back(*std::move(target));
   }
   Attaching attaching(options, std::move(targets));
   if (absl::Status status = attaching.Prepare(); !status.ok()) {
