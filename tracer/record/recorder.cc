@@ -380,7 +380,7 @@ void Recorder::EndThread(ThreadRecorder* thread) {
   OrStop([&] {
     std::lock_guard<std::mutex> lock(mutex_);
     if (finished_ || thread->session_ != session_) return;
-    ended_threads_[thread->number_] = thread->totals();
+    ended_threads_.emplace_back(thread->number_, thread->totals());
     if (!thread->writer_.open()) return;
     free_frames_.push_back({thread->writer_, thread->frame_number_});
     thread->writer_ = CallWriter();
@@ -500,7 +500,8 @@ bool Recorder::RecoverFrame(const void* address) {
 }
 
 LastWords Recorder::WordsOf(const ProgramEnd& end) const {
-  LastWords words{end, ended_threads_, notes_, intern_resets_.load(), stop_reason()};
+  LastWords words{
+      end, {ended_threads_.begin(), ended_threads_.end()}, notes_, intern_resets_.load(), stop_reason()};
   for (const ThreadRecorder* thread : threads_) {
     words.threads[thread->number_] = thread->totals();
   }

@@ -19,7 +19,6 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -28,6 +27,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -230,7 +230,8 @@ class TORCHTRACE_EXPORT Recorder {
   Frame end_frame_;  // reserved at the start so that the end can always be written
   std::vector<FreeFrame> free_frames_;
   std::set<ThreadRecorder*> threads_;
-  std::map<uint64_t, ThreadTotals> ended_threads_;  // by number
+  // With their numbers. One block: a piece of memory for each would keep apart what threads that end leave.
+  std::vector<std::pair<uint64_t, ThreadTotals>> ended_threads_;
   std::vector<std::string> added_metadata_;
   std::vector<std::string> own_metadata_;            // for a log that doesn't exist yet
   std::set<std::string, std::less<>> told_schemas_;  // operators whose schemas are in the log
