@@ -157,6 +157,9 @@ def runs(request, tmp_path, runs_of):
 
 told = operator.attrgetter("told")
 
+# What the witness itself calls, with torch functions disabled, to describe tensors.
+OF_THE_WITNESS = {"torch.Tensor.is_contiguous", "torch.Tensor.stride"}
+
 
 def counter(calls, level):
     return collections.Counter(call.api for call in calls if call.level == level)
@@ -193,7 +196,8 @@ def check_modes(runs, witnessed, trace):
     for pid, calls in seen.items():
         missing, extra = comparison.missing_and_extra(recorded.get(pid, []), calls)
         assert missing is None, f"{missing}\nin process {pid}"
-        assert counter([call for call in extra if call.told], 1) == {}
+        extra_functions = counter([call for call in extra if call.told], 1)
+        assert extra_functions.keys() <= OF_THE_WITNESS
         for api in counter(extra, 2):
             assert counter(recorded[pid], 2)[api] <= operators[api], (
                 f"{api} was not called that often"
@@ -261,7 +265,7 @@ def check_functions(main, witnessed):
     level1 = [[call for call in each if call.level == 1 and call.told] for each in (main, seen)]
     missing, extra = comparison.missing_and_extra(*level1)
     assert missing is None
-    assert extra == []
+    assert [call for call in extra if call.api not in OF_THE_WITNESS] == []
 
 
 @pytest.mark.timeout(900)
