@@ -347,6 +347,10 @@ void Attaching::End() {
   }
   for (const auto& process : processes_) {
     if (process->state() == State::kEnded && !process->error().empty()) Say(process->error());
+    if (process->state() == State::kEnding) {
+      Say(absl::StrCat("process ", process->pid(),
+                       " is still traced: it closes its trace when 256 KiB more are recorded"));
+    }
     if (process->state() == State::kBeginning) {
       Say(absl::StrCat("process ", process->pid(),
                        " was not traced: its main thread has run no Python code meanwhile"));
@@ -358,9 +362,13 @@ int Attaching::Run() {
   CountInterrupts();
   Record();
   End();
-  const bool any = Count(State::kEnded) + Count(State::kEnding) > 0;
+  const bool open = Count(State::kEnding) > 0;
+  const bool any = Count(State::kEnded) > 0 || open;
   processes_.clear();
-  if (any) return Finish();
+  if (any) {
+    const int finished = Finish();
+    return open ? kExitTrouble : finished;
+  }
   Drop();
   return kExitTrouble;
 }

@@ -9,7 +9,6 @@ from dialects.torch.testing import trace_testing
 from testdata.programs import comparison
 from tools.comparing.differences import Comparison
 
-
 # What describes results (inside/outcome.py) calls itself, with torch functions disabled.
 OF_THE_INSTRUMENTS = {
     f"torch.Tensor.{name}"

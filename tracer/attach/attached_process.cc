@@ -69,7 +69,7 @@ absl::StatusOr<std::unique_ptr<StoppedThread>> StopAtGoodMoment(pid_t pid, const
     status = thread.status();
     usleep(5'000);
   }
-  return absl::FailedPreconditionError(absl::StrCat("process ", pid, " can't be attached to: ", status.message()));
+  return absl::UnavailableError(absl::StrCat("process ", pid, " can't be attached to: ", status.message()));
 }
 
 }  // namespace
@@ -114,7 +114,12 @@ void AttachedProcess::Ask(State state) {
 void AttachedProcess::AskAgain() {
   ask_at_ns_ = 0;
   if (!Lives()) return;
-  if (const absl::Status status = RunText(Text()); !status.ok()) Fail(std::string(status.message()));
+  const absl::Status status = RunText(Text());
+  if (state_ == kEnding && absl::IsUnavailable(status)) {
+    ask_at_ns_ = MonotonicNowNs() + kAgainNs;  // nobody else closes it
+  } else if (!status.ok()) {
+    Fail(std::string(status.message()));
+  }
 }
 
 void AttachedProcess::Look() {
@@ -156,8 +161,10 @@ std::string AttachedProcess::Text() const {
                         ", 'ANSWER': ", PythonBytes(AnswerPath()), ", 'PATIENT': ", patient ? "True" : "False",
                         ", 'RAISED': [", raised, "]})\n");
   };
-  // A handler of the program's signals may raise before the text has begun.
-  return absl::StrCat("try: ", run(""), "except BaseException as torchtrace_raised: ", run("torchtrace_raised"));
+  // A handler of the program's signals may raise before the text has begun; a Python that ends can't run it. Its own
+  // exception would be the program's.
+  return absl::StrCat("try:\n try: ", run(""), " except BaseException as torchtrace_raised: ", run("torchtrace_raised"),
+                      "except BaseException: pass\n");
 }
 
 // What is known of its memory is true.

@@ -119,6 +119,17 @@ std::vector<Mapping> MappingsOf(pid_t pid) {
   return mappings;
 }
 
+uint64_t StackLimitOf(pid_t pid) {
+  // prlimit() needs other rights than tracing.
+  constexpr std::string_view kName = "Max stack size";
+  const std::string limits = ContentOf(Folder(pid) + "/limits");
+  const size_t at = limits.find(kName);
+  if (at == std::string::npos) return 0;
+  const absl::string_view rest = absl::StripLeadingAsciiWhitespace(absl::string_view(limits).substr(at + kName.size()));
+  uint64_t bytes = 0;
+  return absl::SimpleAtoi(rest.substr(0, rest.find(' ')), &bytes) ? bytes : UINT64_MAX;
+}
+
 std::vector<pid_t> ProcessesBelow(pid_t pid) {
   std::multimap<pid_t, pid_t> children;
   std::error_code error;

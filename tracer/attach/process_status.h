@@ -47,6 +47,9 @@ struct Mapping {
 };
 std::vector<Mapping> MappingsOf(pid_t pid);
 
+// How many bytes its main thread's stack may have.
+uint64_t StackLimitOf(pid_t pid);
+
 // The processes below it, in the order in which they were started.
 std::vector<pid_t> ProcessesBelow(pid_t pid);
 

@@ -41,6 +41,7 @@ constexpr size_t kMostVectorBytes = 1 << 15;
 constexpr size_t kRedZone = 128;
 // For the functions that are called.
 constexpr uint64_t kCallBytes = 32 << 10;
+constexpr uint64_t kStackGap = 1 << 20;  // that the kernel keeps free below a stack
 constexpr int64_t kPatienceNs = 3'000'000'000, kSpinNs = 200'000;
 
 // The kernel's codes for a system call that it will restart.
@@ -50,7 +51,7 @@ constexpr uint64_t kNoSystemCall = UINT64_MAX;
 
 absl::Status Gone(pid_t pid) { return absl::NotFoundError(absl::StrCat("process ", pid, " has ended")); }
 
-absl::Status BadMoment(const char* what) { return absl::UnavailableError(what); }
+absl::Status BadMoment(const std::string& what) { return absl::UnavailableError(what); }
 
 bool IsSystemCallStop(int status) { return WSTOPSIG(status) == (SIGTRAP | 0x80); }
 bool IsEventStop(int status) { return status >> 16 == PTRACE_EVENT_STOP; }
@@ -161,7 +162,12 @@ absl::StatusOr<std::unique_ptr<StoppedThread>> StoppedThread::Stop(pid_t pid, co
 }
 
 absl::Status StoppedThread::Seize() {
-  if (ptrace(PTRACE_SEIZE, pid_, nullptr, PTRACE_O_TRACESYSGOOD) != 0) return WhyRefused(pid_, errno);
+  if (ptrace(PTRACE_SEIZE, pid_, nullptr, PTRACE_O_TRACESYSGOOD) != 0) {
+    const int error = errno;
+    const absl::StatusOr<ProcessStatus> status = ReadProcessStatus(pid_);
+    if (status.ok() && status->tracer != 0) return BadMoment(absl::StrCat("process ", status->tracer, " traces it"));
+    return WhyRefused(pid_, error);
+  }
   if (ptrace(PTRACE_INTERRUPT, pid_, nullptr, nullptr) != 0) return Gone(pid_);
   for (;;) {
     const absl::StatusOr<int> status = WaitForStop(pid_);
@@ -210,10 +216,20 @@ bool StoppedThread::IsInCriticalSection() const {
 
 absl::Status StoppedThread::CheckMoment() const {
   const uint64_t sp = saved_->general.rsp;
-  const uint64_t needed = kRedZone + saved_->vectors.size() + sizeof(SignalFrame) + kCallBytes;
+  const uint64_t frame = kRedZone + saved_->vectors.size() + sizeof(SignalFrame);
+  const uint64_t limit = StackLimitOf(pid_);
+  uint64_t below = 0;  // the end of the mapping below
   for (const Mapping& mapping : MappingsOf(pid_)) {
-    if (mapping.path != "[stack]") continue;
-    if (sp >= mapping.end || sp < mapping.begin + needed) return BadMoment("its main thread uses another stack");
+    if (mapping.path != "[stack]") {
+      below = mapping.end;
+      continue;
+    }
+    if (sp < mapping.begin || sp >= mapping.end) return BadMoment("its main thread uses another stack");
+    // The stack grows when the thread itself writes below it: that is enough for called functions.
+    if (sp - mapping.begin < frame) return BadMoment("its main thread is at its deepest call so far");
+    if (sp < below + kStackGap + frame + kCallBytes || mapping.end - sp + frame + kCallBytes > limit) {
+      return BadMoment("its main thread's stack is almost full");
+    }
     return IsInCriticalSection() ? BadMoment("its main thread is in a critical section") : absl::OkStatus();
   }
   return BadMoment("its main thread has no stack of its own");

@@ -500,8 +500,7 @@ bool Recorder::RecoverFrame(const void* address) {
 }
 
 LastWords Recorder::WordsOf(const ProgramEnd& end) const {
-  LastWords words{
-      end, {ended_threads_.begin(), ended_threads_.end()}, notes_, intern_resets_.load(), stop_reason()};
+  LastWords words{end, {ended_threads_.begin(), ended_threads_.end()}, notes_, intern_resets_.load(), stop_reason()};
   for (const ThreadRecorder* thread : threads_) {
     words.threads[thread->number_] = thread->totals();
   }

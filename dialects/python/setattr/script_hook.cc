@@ -252,12 +252,33 @@ absl::flat_hash_map<PyTypeObject*, ternaryfunc>& OriginalCalls() {
   return *calls;
 }
 
+// The nearest type, from `type` up, whose `tp_call` is replaced; null: there is none.
+PyTypeObject* NearestLookedAt(PyTypeObject* type) {
+  while (type != nullptr && !OriginalCalls().contains(type)) type = type->tp_base;
+  return type;
+}
+
+// What the thread calls by a type's original `tp_call`, which may call on to a base's, as other entries do.
+struct CalledOn {
+  PyObject* callable = nullptr;
+  PyTypeObject* type = nullptr;
+};
+thread_local CalledOn t_called_on;
+
 // In the `tp_call` of types whose instances the script may define. Types derived from them inherit it.
 PyObject* CallInstance(PyObject* callable, PyObject* args, PyObject* kwargs) {
-  if (HasNowAnEntry(callable)) return PyObject_Call(callable, args, kwargs);
-  for (PyTypeObject* type = Py_TYPE(callable); type != nullptr; type = type->tp_base) {
-    const auto original = OriginalCalls().find(type);
-    if (original != OriginalCalls().end()) return original->second(callable, args, kwargs);
+  PyTypeObject* type = Py_TYPE(callable);
+  if (t_called_on.callable == callable) {
+    type = t_called_on.type->tp_base;
+  } else if (HasNowAnEntry(callable)) {
+    return PyObject_Call(callable, args, kwargs);
+  }
+  if (type = NearestLookedAt(type); type != nullptr) {
+    const bool may_call_on = NearestLookedAt(type->tp_base) != nullptr;
+    const CalledOn before = std::exchange(t_called_on, may_call_on ? CalledOn{callable, type} : CalledOn());
+    PyObject* const result = OriginalCalls().find(type)->second(callable, args, kwargs);
+    t_called_on = before;
+    return result;
   }
   PyErr_Format(PyExc_TypeError, "'%.200s' object is not callable", Py_TYPE(callable)->tp_name);
   return nullptr;

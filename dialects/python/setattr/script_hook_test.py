@@ -251,6 +251,29 @@ def test_the_program_stays_the_same(tmp_path):
     assert len(trace(tmp_path, "script.py")) > 900
 
 
+METACLASSES = """
+import torch
+class Net(torch.nn.Module):
+    def __init__(self): super().__init__(); self.l = torch.nn.Linear(2, 2)
+    def forward(self, x): return torch.relu(self.l(x))
+net = Net()
+torch.compile(net, backend="eager")(torch.ones(1, 2))
+class Mine(torch.Tensor): pass
+print(type(torch.ones(1).as_subclass(Mine) + 1))
+print(torch.export.export(net, (torch.ones(1, 2),)).graph_module.code.count("linear"))
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.timeout(120)
+def test_metaclasses_whose_calls_other_entries_see(tmp_path):
+    """Level 1 enters calls of torch's metaclass, too."""
+    (tmp_path / "script.py").write_text(METACLASSES)
+    options = ("-q", "-l", "0,1", "--library", "__main__", "-o", "out", "--python", tool.PYTHON)
+    ended = tool.torchtrace("run", *options, "script.py", cwd=tmp_path)
+    assert (ended.status, ended.out) == (0, "<class '__main__.Mine'>\n4\n"), ended
+
+
 def test_the_methods_of_operators_are_those_of_scans(tmp_path):
     names = sorted(SLOTS | {"__call__", "__enter__", "__hash__", "__repr__", "__getattr__"})
     code = "class A:\n" + "".join(f"    def {name}(self): pass\n" for name in names)
