@@ -21,10 +21,8 @@ constexpr char kJobVariable[] = "TORCHELASTIC_RUN_ID";
 
 // The nearest process above this one that isn't of the job itself; 0: there is none.
 pid_t AgentOf(const std::string& job) {
-  for (pid_t pid = getppid(); pid > 0;) {
+  for (pid_t pid = getppid(); pid > 0; pid = ParentOf(pid)) {
     if (VariableOf(pid, kJobVariable) != job) return pid;
-    const std::optional<ProcStat> stat = ReadProcStat(pid);
-    pid = stat.has_value() ? stat->parent : 0;
   }
   return 0;
 }

@@ -209,7 +209,7 @@ RunRequest::RunRequest(Content content)
       log_folder_(content_.ending.folder + "/log"),
       options_json_(FormatRecordingOptions(content_.ending.recording)),
       argv_(CList(&content_.argv)),
-      task_path_(content_.follow ? absl::StrCat(log_folder_, "/", FollowTaskName(content_.follow->run)) : ""),
+      task_path_(content_.follow ? FollowTaskPath(log_folder_, content_.follow->run) : ""),
       library_(PreloadLibrary().string()),
       ending_(content_.ending),
       request_() {

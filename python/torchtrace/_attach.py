@@ -19,7 +19,6 @@ class _AttachedTrace(_trace.Trace):
     def __init__(self, attacher, options):
         super().__init__(**options)
         self._attacher = attacher
-        self.task = attacher["task"]
 
     def _folder(self):
         return self._output
@@ -32,7 +31,7 @@ def begin(task):
     task = os.fsdecode(task)
     with open(task, encoding="utf-8", errors="surrogateescape") as file:
         told = json.load(file)
-    if _attached is not None and _attached.task == task:
+    if _attached is not None and _attached._attacher["task"] == task:
         return  # a signal's handler has raised after it
     if _attached is not None and not native.attacher_waits():
         end()

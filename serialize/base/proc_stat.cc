@@ -26,4 +26,9 @@ std::optional<ProcStat> ReadProcStat(pid_t pid) {
   return stat;
 }
 
+pid_t ParentOf(pid_t pid) {
+  const std::optional<ProcStat> stat = ReadProcStat(pid);
+  return stat.has_value() ? stat->parent : 0;
+}
+
 }  // namespace torchtrace

@@ -18,6 +18,9 @@ struct ProcStat {
 // Nullopt: there is no such process.
 std::optional<ProcStat> ReadProcStat(pid_t pid);
 
+// 0: it has none, or has ended.
+pid_t ParentOf(pid_t pid);
+
 }  // namespace torchtrace
 
 #endif  // TORCHTRACE_SERIALIZE_BASE_PROC_STAT_H_

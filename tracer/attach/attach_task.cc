@@ -14,7 +14,7 @@
 namespace torchtrace {
 
 absl::StatusOr<std::unique_ptr<AttachTask>> AttachTask::Create(const std::string& log, const Content& content) {
-  const std::string path = absl::StrCat(log, "/", FollowTaskName(content.run));
+  const std::string path = FollowTaskPath(log, content.run);
   const int file = CreateNewFile(path, 0600);
   if (file < 0) return FileError(absl::StrCat("cannot create ", path), errno);
   std::unique_ptr<AttachTask> task(new AttachTask(path, file));

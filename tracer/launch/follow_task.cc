@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -24,6 +23,7 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr char kTaskPrefix[] = ".follow-";
 constexpr size_t kMostAncestors = 64;
 
 std::string Dump(const Json& json) {
@@ -46,11 +46,9 @@ std::string TextMember(const Json& json, const char* name) {
 std::vector<pid_t> Ancestors(const std::string& log) {
   const std::vector<int> sharing = FolderLock::Sharing(log);
   std::vector<pid_t> ancestors;
-  for (pid_t pid = getppid(); pid > 0 && ancestors.size() < kMostAncestors;) {
+  for (pid_t pid = getppid(); pid > 0 && ancestors.size() < kMostAncestors; pid = ParentOf(pid)) {
     ancestors.push_back(pid);
     if (absl::c_linear_search(sharing, pid)) break;
-    const std::optional<ProcStat> stat = ReadProcStat(pid);
-    pid = stat.has_value() ? stat->parent : 0;
   }
   return ancestors;
 }
@@ -107,9 +105,11 @@ std::string NewRunId() {
   return absl::BytesToHexString({reinterpret_cast<const char*>(bytes), sizeof bytes});
 }
 
-std::string FollowTaskName(const std::string& run) { return absl::StrCat(".follow-", run); }
+std::string FollowTaskPath(const std::string& log, const std::string& run) {
+  return absl::StrCat(log, "/", kTaskPrefix, run);
+}
 
-bool IsFollowFile(std::string_view name) { return name == kNotFollowedName || name.starts_with(FollowTaskName("")); }
+bool IsFollowFile(std::string_view name) { return name == kNotFollowedName || name.starts_with(kTaskPrefix); }
 
 std::string FormatFollowedMetadata(const FollowTask& task, const std::vector<std::string>& command,
                                    const std::string& python_version) {

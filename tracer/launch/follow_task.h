@@ -33,8 +33,8 @@ absl::StatusOr<FollowTask> ParseFollowTask(std::string_view text);
 // A new value of `run`.
 std::string NewRunId();
 
-// Name of the task's file.
-std::string FollowTaskName(const std::string& run);
+// The task's file in the folder `log`.
+std::string FollowTaskPath(const std::string& log, const std::string& run);
 // Whether a file in log/ has such a name, or is the list of what can't be followed.
 bool IsFollowFile(std::string_view name);
 

@@ -146,7 +146,7 @@ absl::StatusOr<std::unique_ptr<OutputFolder>> OutputFolder::Claim(const std::str
 }
 
 absl::Status OutputFolder::Join() {
-  const std::string task = absl::StrCat(log_, "/", FollowTaskName(options_.job_run));
+  const std::string task = FollowTaskPath(log_, options_.job_run);
   struct stat is;
   if (lstat(task.c_str(), &is) != 0) return absl::NotFoundError("");
   if (!S_ISREG(is.st_mode) || is.st_uid != geteuid()) return Occupied(absl::StrCat("is not yours; ", options_.another));
@@ -157,7 +157,7 @@ absl::Status OutputFolder::Join() {
 
 // The file of the job's task, empty until its program starts, says whose the folder is.
 absl::Status OutputFolder::CreateJob() {
-  const std::string task = absl::StrCat(log_, "/", FollowTaskName(options_.job_run));
+  const std::string task = FollowTaskPath(log_, options_.job_run);
   const int file = CreateNewFile(task, 0600);
   if (file < 0) return Failed("create", task, errno);
   close(file);

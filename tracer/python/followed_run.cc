@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "serialize/base/files.h"
 #include "tracer/launch/follow_task.h"
 #include "tracer/launch/run_ending.h"
@@ -51,7 +50,7 @@ absl::StatusOr<int> RunFollowed(std::string_view task_text, int argc, char** arg
   run->task = *std::move(task);
   run->task.ending.recording.quiet = true;
   run->log = run->task.ending.folder + "/log";
-  run->task_path = absl::StrCat(run->log, "/", FollowTaskName(run->task.run));
+  run->task_path = FollowTaskPath(run->log, run->task.run);
   absl::StatusOr<std::unique_ptr<FolderLock>> lock = FolderLock::Share(run->log);
   if (!lock.ok()) return lock.status();
   run->lock = *std::move(lock);
