@@ -108,8 +108,12 @@ def same_cut(recorded, seen, level):
 
 def as_called_on(call):
     """The call that a mode of level 2 saw, with the arguments of the call that it makes: it gets
-    None for an undefined tensor, and drops arguments whose default is None."""
-    arguments = schema_of(call.api).arguments
+    None for an undefined tensor, and drops arguments whose default is None. Of an operator that the
+    program registered nothing is known here: its call stays as it is."""
+    schema = schema_of(call.api)
+    if schema is None:
+        return call
+    arguments = schema.arguments
     nones = {
         each.name for each in arguments if each.has_default_value() and each.default_value is None
     }
