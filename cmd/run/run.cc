@@ -183,6 +183,10 @@ std::unique_ptr<App> MakeRunApp(RunOptions* options) {
        "Record this part of the calls (0.01), chosen by chance, the same ones in each run",
        Checked([](const std::string& text) { return ParseSample(text); })},
       {kCapture, "--max-calls", &recording.max_calls, "N", "Record at most N calls of each process", IsCount(1)},
+      {kCapture, "--max-size", &recording.max_size, "BYTES",
+       "Once the logs of all processes together take BYTES (500MB), count calls instead of listing them: configs and "
+       "counts stay exact (default: 0, no limit)",
+       IsSize()},
       {kCapture, "--outputs", &recording.outputs, "", "Record what calls return, too (see docs/VALUES.md)"},
       {kCapture, "--ids", &recording.ids, "",
        "Record which tensor and storage each tensor is: how data flows between calls (see docs/VALUES.md)"},

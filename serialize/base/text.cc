@@ -211,6 +211,13 @@ absl::StatusOr<uint64_t> ParseSize(std::string_view text) {
       "'", std::string(text), "' is not a size: expected a number of bytes, or of KB, MB, GB or TB, as 64KB"));
 }
 
+std::string FormatSize(uint64_t bytes) {
+  const char* const units[] = {"", "KB", "MB", "GB", "TB"};
+  size_t unit = 0;
+  for (; bytes != 0 && bytes % 1024 == 0 && unit + 1 < std::size(units); ++unit) bytes /= 1024;
+  return absl::StrCat(bytes, units[unit]);
+}
+
 namespace {
 
 size_t WidthOf(std::string_view text) {

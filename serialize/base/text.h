@@ -94,6 +94,9 @@ std::string FormatDuration(int64_t ns);
 // what was expected.
 absl::StatusOr<uint64_t> ParseSize(std::string_view text);
 
+// The inverse, by the largest unit that keeps it whole: `500MB`, `4097`.
+std::string FormatSize(uint64_t bytes);
+
 // Quotes a word for a shell if necessary: for commands that we show.
 inline std::string ShellQuote(std::string_view word) {
   const auto is_safe = [](char c) {

@@ -58,6 +58,8 @@ class TraceWriter {
   virtual void Notes(uint32_t process, uint64_t thread, std::string_view notes) = 0;
   virtual absl::Status Leave(uint32_t process, uint64_t thread, uint64_t time, const CallResult& result = {}) = 0;
   virtual absl::Status Raise(uint32_t process, uint64_t thread, uint64_t time, std::string_view exception) = 0;
+  // `calls` of a configuration, at least 1, of which only the number is known.
+  virtual absl::Status Count(uint32_t process, std::string_view identity, std::string_view facets, uint64_t calls) = 0;
 
   // Copies the intact frames of a process (an index into log.processes()) into a process of
   // this log, which must have no other calls, and the metadata of the original (more keys may

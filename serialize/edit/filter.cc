@@ -32,6 +32,7 @@ class Filter {
       return record.kind == CallRecord::kEnter ? Enter(record) : End(record);
     });
     if (!read.ok()) return read;
+    if (absl::Status s = FilterCounts(); !s.ok()) return s;
     return report_;
   }
 
@@ -79,6 +80,7 @@ class Filter {
     if (!process.damage.sentences.empty()) metadata["damage"] = FormatSourceDamage(process.damage);
     if (const auto end = metadata.find("end"); end != metadata.end() && end->is_object()) {
       if (!process.dropped.empty()) (*end)["dropped"] = process.dropped;
+      end->erase("counted");
       if (const auto threads = end->find("threads"); threads != end->end() && threads->is_array()) {
         // Readers would expect this many calls.
         for (json& thread : *threads) {
@@ -150,6 +152,19 @@ class Filter {
     const uint64_t time = TimeOf(&thread, record.time_ns);
     return record.kind == CallRecord::kRaise ? writer_->Raise(thread.process, thread.number, time, record.exception)
                                              : writer_->Leave(thread.process, thread.number, time, record.result);
+  }
+
+  absl::Status FilterCounts() {
+    return trace_->ReadCounts([this](const CallRecord& record) -> absl::Status {
+      if (record.kind != CallRecord::kEnter) return absl::OkStatus();
+      report_.read += record.count;
+      const uint32_t process = processes_[record.process];
+      if (process == kNotWritten || options_.TellsEqualCallsApart() || !selector_.Accepts(record)) {
+        return absl::OkStatus();
+      }
+      report_.kept += record.count;
+      return writer_->Count(process, trace_->identity(record.config), trace_->facets(record.variant), record.count);
+    });
   }
 
   // Closes open calls whose ends are missing, from the innermost on, while `lost` returns true.

@@ -14,6 +14,7 @@
 #include "serialize/base/files.h"
 #include "serialize/base/json_member.h"
 #include "serialize/edit/edit.h"
+#include "serialize/log/call_counts.h"
 #include "serialize/log/call_reader.h"
 #include "serialize/log/call_writer.h"
 #include "serialize/log/log_format.h"
@@ -82,7 +83,9 @@ struct WrittenThread {
 struct WrittenProcess {
   LogProcess::Totals totals;
   bool copied = false;
-  Damage damage;  // of the logs that it was copied from
+  std::string counts;    // a frame's payload that isn't written yet
+  uint64_t counted = 0;  // calls in it
+  Damage damage;         // of the logs that it was copied from
 };
 
 // The usable records of an open frame, by the rules of LogSurvey.
@@ -209,6 +212,13 @@ class LogTraceWriter : public TraceWriter {
     return absl::OkStatus();
   }
 
+  absl::Status Count(uint32_t process, std::string_view identity, std::string_view facets, uint64_t calls) override {
+    WrittenProcess& written = processes_[process];
+    AppendCount(identity, facets, calls, &written.counts);
+    written.counted += calls;
+    return written.counts.size() < kMaxFrameBytes ? absl::OkStatus() : WriteCounts(process);
+  }
+
   absl::Status CopyCalls(const LogReader& log, uint32_t log_process, uint32_t process,
                          const Progress& progress) override {
     WrittenProcess& written = processes_[process];
@@ -228,10 +238,14 @@ class LogTraceWriter : public TraceWriter {
         if (absl::Status s = progress(std::exchange(gone_through, 0)); !s.ok()) return s;
       }
       gone_through += frame.header.capacity_bytes;
-      if (frame.type() != FrameType::kCalls) continue;
+      if (frame.type() != FrameType::kCalls && frame.type() != FrameType::kCounts) continue;
       const FramePayload payload = log.Verify(frame);
       whole = whole && payload.trust != FramePayload::kUseless && payload.note.empty();
       if (payload.trust == FramePayload::kUseless) continue;
+      if (frame.type() == FrameType::kCounts) {
+        if (absl::Status s = CopyCounts(log, frame, payload, process, &whole); !s.ok()) return s;
+        continue;
+      }
       UsableRecords usable{payload.bytes, payload.calls.value_or(0), std::nullopt};
       if (payload.trust == FramePayload::kVerified && payload.note.empty()) usable.hash = frame.header.payload_hash;
       if (payload.trust == FramePayload::kUnverified) {
@@ -251,6 +265,9 @@ class LogTraceWriter : public TraceWriter {
 
   absl::Status Finish() override {
     if (absl::Status s = WriteOpenFrames(); !s.ok()) return s;
+    for (uint32_t process = 0; process < processes_.size(); ++process) {
+      if (absl::Status s = WriteCounts(process); !s.ok()) return s;
+    }
     std::string payload;
     AppendVarint(processes_.size(), &payload);
     for (const WrittenProcess& process : processes_) {
@@ -402,10 +419,10 @@ class LogTraceWriter : public TraceWriter {
     header->close_hash = Hash64(reinterpret_cast<const char*>(header) + kCloseHashedOffset, kCloseHashedBytes);
   }
 
-  absl::Status WriteFrame(FrameType type, uint32_t process, std::string_view payload) {
+  absl::Status WriteFrame(FrameType type, uint32_t process, std::string_view payload, uint64_t calls = 0) {
     FrameHeader header = {};
     Open(type, process, payload.size(), &header);
-    Close(payload.size(), 0, Hash64(payload.data(), payload.size()), &header);
+    Close(payload.size(), calls, Hash64(payload.data(), payload.size()), &header);
     if (absl::Status s = Append({reinterpret_cast<const char*>(&header), sizeof header}); !s.ok()) return s;
     if (absl::Status s = Append(payload); !s.ok()) return s;
     return Append(std::string(header.capacity_bytes - sizeof header - payload.size(), '\0'));
@@ -451,6 +468,31 @@ class LogTraceWriter : public TraceWriter {
     return Append(std::string(header.capacity_bytes - sizeof header - usable.bytes, '\0'));
   }
 
+  // A process may be changing the counts: they are read once.
+  absl::Status CopyCounts(const LogReader& log, const LogFrame& frame, const FramePayload& payload, uint32_t process,
+                          bool* whole) {
+    WrittenProcess& written = processes_[process];
+    std::string& counts = written.counts;
+    counts.resize(payload.bytes);
+    counts.resize(log.file().ReadAt(frame.payload_offset(), counts.data(), counts.size()));
+    if (payload.trust == FramePayload::kVerified && payload.note.empty() &&
+        Hash64(counts.data(), counts.size()) != frame.header.payload_hash) {
+      return absl::UnavailableError(absl::StrCat(log.file().path(), " changed while it was read"));
+    }
+    counts.resize(VisitCounts(
+        counts, [&written](std::string_view, std::string_view, uint64_t calls) { written.counted += calls; }));
+    *whole = *whole && counts.size() == payload.bytes;
+    return WriteCounts(process);
+  }
+
+  absl::Status WriteCounts(uint32_t process) {
+    WrittenProcess& written = processes_[process];
+    if (written.counts.empty()) return absl::OkStatus();
+    const uint64_t calls = std::exchange(written.counted, 0);
+    written.totals.calls += calls;
+    return WriteFrame(FrameType::kCounts, process, std::exchange(written.counts, {}), calls);
+  }
+
   // Whether these are all calls of the process, according to the log's own counts.
   static bool HasAllCalls(const LogReader& log, uint32_t process, const LogEnd& end, uint64_t calls) {
     if (log.many_processes()) {
@@ -458,7 +500,7 @@ class LogTraceWriter : public TraceWriter {
       return source.totals && source.totals->calls == calls && source.totals->frames == source.frames.size();
     }
     if (!end.has_threads) return true;
-    uint64_t recorded = 0;
+    uint64_t recorded = end.counted;
     for (const auto& [number, thread_calls] : end.thread_calls) recorded += thread_calls;
     return recorded == calls;
   }

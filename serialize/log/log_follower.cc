@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
+#include "serialize/log/call_counts.h"
 #include "serialize/log/log_survey.h"
 
 namespace torchtrace {
@@ -54,6 +55,7 @@ void LogFollower::Start(uint64_t recent_bytes) {
   uint64_t bytes = 0;  // from the frame to the log's end
   for (auto i = static_cast<uint32_t>(frames.size()); i-- > 0;) {
     const LogFrame& frame = frames[i];
+    if (frame.type() == FrameType::kCounts) counts_of_calls_.push_back({.index = i});
     if (frame.type() != FrameType::kCalls) continue;
     bytes += frame.header.capacity_bytes;
     const bool wanted = !frame.closed() || bytes <= recent_bytes;
@@ -84,14 +86,18 @@ void LogFollower::Step() {
     const LogFrame& frame = reader_->frames()[i];
     grew_ = true;
     tells = tells || frame.type() == FrameType::kMetadata;
-    if (i >= known_frames_ && frame.type() == FrameType::kCalls) frames_.push_back({.index = i});
+    if (i < known_frames_) continue;
+    if (frame.type() == FrameType::kCalls) frames_.push_back({.index = i});
+    if (frame.type() == FrameType::kCounts) counts_of_calls_.push_back({.index = i});
   }
   known_frames_ = reader_->frames().size();
   if (tells) TakeMetadata();
   info_.file_bytes = reader_->file().bytes();
   ReadFrames();
-  std::erase_if(frames_,
-                [this](const FollowedFrame& each) { return reader_->frames()[each.index].closed() && !each.waits; });
+  for (FollowedCounts& counts : counts_of_calls_) ReadCounts(&counts);
+  const auto closed = [this](const auto& each) { return reader_->frames()[each.index].closed(); };
+  std::erase_if(frames_, [&](const FollowedFrame& each) { return closed(each) && !each.waits; });
+  std::erase_if(counts_of_calls_, closed);
   is_over_ = info_.closed && !grew_;
   if (is_over_) reader_->file().Rest();
 }
@@ -138,10 +144,36 @@ void LogFollower::Enter(const Definition& definition, uint64_t payload, int64_t 
   open.unknown = 0;
   ++thread->depth;
   ++thread->calls;
-  ++info_.calls;
-  ++calls_;
-  ++apis_.At(definition.api).calls;
-  if (definition.module != kNoName) ++modules_.At(definition.module).calls;
+  CountCalls(definition, 1);
+}
+
+void LogFollower::CountCalls(const Definition& definition, uint64_t calls) {
+  info_.calls += calls;
+  calls_ += calls;
+  apis_.At(definition.api).calls += calls;
+  if (definition.module != kNoName) modules_.At(definition.module).calls += calls;
+}
+
+LogFollower::Definition LogFollower::Define(std::string_view identity, uint64_t offset) {
+  const CallName name = naming_(identity);
+  return {apis_.Number(name.api), name.module == kNoName ? kNoName : modules_.Number(name.module),
+          static_cast<uint32_t>(offset)};
+}
+
+void LogFollower::ReadCounts(FollowedCounts* counts) {
+  const LogFrame& frame = reader_->frames()[counts->index];
+  std::string payload(std::min<uint64_t>(frame.header.committed_bytes, frame.payload_capacity()), '\0');
+  payload.resize(reader_->file().ReadAt(frame.payload_offset(), payload.data(), payload.size()));
+  size_t number = 0;
+  VisitCounts(payload, [&](std::string_view identity, std::string_view, uint64_t calls) {
+    if (number == counts->counts.size()) counts->counts.push_back({Define(identity, 0)});
+    FollowedCounts::Count& count = counts->counts[number++];
+    const uint64_t more = calls - std::min(calls, std::exchange(count.calls, calls));
+    if (more == 0) return;
+    CountCalls(count.definition, more);
+    info_.counted += more;
+    grew_ = true;
+  });
 }
 
 void LogFollower::Pop(Thread* thread) {
@@ -181,10 +213,7 @@ bool LogFollower::ReadFrame(bool force, FollowedFrame* frame) {
       Charge(clock_->Nanoseconds(reader.time()), frame->thread);
       Pop(frame->thread);
     } else if (kind == CallReader::kDefine) {
-      const CallName name = naming_(reader.identity());
-      frame->definitions.push_back({apis_.Number(name.api),
-                                    name.module == kNoName ? kNoName : modules_.Number(name.module),
-                                    static_cast<uint32_t>(reader.offset())});
+      frame->definitions.push_back(Define(reader.identity(), reader.offset()));
     }
     frame->time = reader.time();
     frame->read = reader.next_offset();

@@ -86,6 +86,16 @@ class LogFollower {
     std::vector<Definition> definitions = {};
   };
 
+  // Calls that are only counted: what a frame's counts were at the last step.
+  struct FollowedCounts {
+    struct Count {
+      Definition definition;
+      uint64_t calls = 0;
+    };
+    uint32_t index = 0;  // into LogReader::frames()
+    std::vector<Count> counts = {};
+  };
+
   LogFollower(std::unique_ptr<LogReader> reader, CallNaming naming)
       : naming_(std::move(naming)), reader_(std::move(reader)) {}
 
@@ -93,6 +103,9 @@ class LogFollower {
   void TakeMetadata();
   void ReadFrames();
   bool ReadFrame(bool force, FollowedFrame* frame);
+  void ReadCounts(FollowedCounts* counts);
+  Definition Define(std::string_view identity, uint64_t offset);
+  void CountCalls(const Definition& definition, uint64_t calls);
   bool Continues(const LogRecord::ThreadRecord& record) const;
   Thread* Begin(const LogRecord::ThreadRecord& record);
   void EndThread(const Thread* thread);
@@ -106,7 +119,8 @@ class LogFollower {
   std::unique_ptr<LogClock> clock_;
   ProcessInfo info_;
   size_t known_frames_ = 0;
-  std::vector<FollowedFrame> frames_;    // in file order; without those that are closed and read
+  std::vector<FollowedFrame> frames_;  // in file order; without those that are closed and read
+  std::vector<FollowedCounts> counts_of_calls_;
   std::map<uint64_t, Thread> threads_;   // by number
   absl::flat_hash_set<uint64_t> ended_;  // threads
   Thread stray_;                         // of records that are older than what is known of their thread

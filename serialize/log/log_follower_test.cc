@@ -15,6 +15,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "serialize/base/files.h"
+#include "serialize/log/call_counts.h"
 #include "serialize/log/live_logs.h"
 #include "serialize/model/config.h"
 #include "serialize/testing/log_samples.h"
@@ -399,6 +400,43 @@ TEST_F(LiveLogsTest, SaysWhereThereIsNone) {
   std::filesystem::create_directory(folder_ + "/log");
   const auto lock = FolderLock::Share(folder_ + "/log").value();
   EXPECT_THAT(LiveLogs::Open(folder_, names_.naming()).value()->Read().processes, IsEmpty());
+}
+
+// Counts change in place.
+TEST_F(LogFollowerTest, CallsThatAreOnlyCounted) {
+  log_.Call(0, 1, "f", 2);
+  const auto count = [](const std::string& api, CountWriter* counts) {
+    std::string_view stored;
+    const std::string config = SampleIdentity(3, api) + '\0';
+    return counts->Add(config, static_cast<uint32_t>(config.size() - 1), 1, &stored);
+  };
+  {
+    CountWriter counts;
+    counts.Continue(log_.writer().Reserve(FrameType::kCounts, SampleLog::kSmallFrame).value());
+    CallCount* const f = count("f", &counts);
+    const auto follower = Open(), late = Open(0);
+    LiveProcess process = Step(follower.get());
+    EXPECT_EQ(process.calls, 3u);
+    EXPECT_EQ(process.info.calls, 3u);
+    EXPECT_EQ(Step(late.get()).calls, 0u);  // what was there
+    EXPECT_EQ(Step(late.get()).info.calls, 3u);
+    f->fetch_add(5);
+    count("g", &counts);
+    for (LogFollower* const each : {follower.get(), late.get()}) {
+      process = Step(each);
+      EXPECT_TRUE(each->grew());
+      EXPECT_EQ(process.calls, 6u);
+      EXPECT_EQ(process.info.calls, 9u);
+      EXPECT_EQ(process.info.counted, 7u);
+      EXPECT_THAT(names_.Lines(process.apis), ElementsAre("f 5 calls 0 ns", "g 1 calls 0 ns"));
+      EXPECT_THAT(names_.Lines(process.modules), ElementsAre("f 5 calls 0 ns", "g 1 calls 0 ns"));
+      EXPECT_EQ(Step(each).calls, 0u);
+      EXPECT_FALSE(each->grew());
+    }
+    f->fetch_add(1);
+  }
+  // The frame is closed.
+  EXPECT_EQ(Step(Open(0).get()).info.calls, 10u);
 }
 
 }  // namespace

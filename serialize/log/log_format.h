@@ -36,7 +36,17 @@ enum class FrameType : uint16_t {
   // The last frame of a log of many processes. Payload: varint processes, then
   // for each number from 0 varint frames, varint calls.
   kClosing = 3,
+  kCounts = 4,  // payload: a CountHeader and its configuration, again and again: calls that are counted, not listed
 };
+
+// Of one configuration in a frame of counts. Its identity and facets (config.h) follow, and zeros up to a multiple of 8
+// bytes.
+struct CountHeader {
+  uint64_t calls;  // at least 1; changes while the frame is open
+  uint32_t identity_bytes;
+  uint32_t facets_bytes;
+};
+static_assert(sizeof(CountHeader) == 16);
 
 // Fields that are set when a frame is reserved, that the writer commits while
 // the frame is open, and that are set when it is closed. A process that dies
@@ -54,7 +64,7 @@ struct FrameHeader {
   uint32_t committed_bytes;
   uint32_t closed;  // 0 while open, kFrameClosed after
   // Written at closing.
-  uint64_t calls;         // enter records in the payload
+  uint64_t calls;         // enter records in the payload; in a frame of counts, their sum
   uint64_t payload_hash;  // XXH3_64 of the committed payload
   uint64_t close_hash;    // XXH3_64 of committed_bytes .. payload_hash
 };

@@ -132,6 +132,7 @@ LogEnd ReadLogEnd(const Json& metadata) {
       if (number && calls) result.thread_calls[*number] = *calls;
     }
   }
+  result.counted = UnsignedMember(*end, "counted").value_or(0);
   if (const Json* const dropped = FindMember(*end, "dropped"); dropped != nullptr && dropped->is_object()) {
     for (const auto& [reason, count] : dropped->items()) {
       if (count.is_number_unsigned()) result.dropped[reason] = count.get<uint64_t>();

@@ -59,6 +59,7 @@ struct LogEnd {
   bool present = false;
   bool has_threads = false;                   // false when a signal ended it
   std::map<uint64_t, uint64_t> thread_calls;  // by thread number
+  uint64_t counted = 0;                       // calls in frames of counts
   std::map<std::string, uint64_t> dropped;    // by reason
 };
 LogEnd ReadLogEnd(const nlohmann::json& metadata);

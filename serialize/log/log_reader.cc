@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "serialize/base/bytes.h"
+#include "serialize/log/call_counts.h"
 #include "serialize/log/call_reader.h"
 
 namespace torchtrace {
@@ -62,6 +63,26 @@ Extent FindTextEnd(const LogFile& file, uint64_t payload_offset, uint64_t capaci
     at += read;
   }
   return {capacity};
+}
+
+Extent FindCountsEnd(const LogFile& file, uint64_t payload_offset, uint64_t capacity) {
+  std::string payload(capacity, '\0');
+  payload.resize(file.ReadAt(payload_offset, payload.data(), payload.size()));
+  Extent extent;
+  extent.bytes =
+      VisitCounts(payload, [&extent](std::string_view, std::string_view, uint64_t calls) { extent.calls += calls; });
+  return extent;
+}
+
+Extent FindEnd(FrameType type, const LogFile& file, uint64_t payload_offset, uint64_t capacity) {
+  switch (type) {
+    case FrameType::kCalls:
+      return FindRecordsEnd(file, payload_offset, capacity);
+    case FrameType::kCounts:
+      return FindCountsEnd(file, payload_offset, capacity);
+    default:
+      return FindTextEnd(file, payload_offset, capacity);
+  }
 }
 
 }  // namespace
@@ -320,9 +341,7 @@ FramePayload LogReader::Verify(const LogFrame& frame) const {
 // The header marks the frame as closed, but some field of it is wrong. The payload
 // is used only if one of the two hashes still confirms it.
 FramePayload LogReader::VerifyDoubtful(const LogFrame& frame, uint64_t available) const {
-  const bool is_calls = frame.type() == FrameType::kCalls;
-  const Extent extent = is_calls ? FindRecordsEnd(*file_, frame.payload_offset(), available)
-                                 : FindTextEnd(*file_, frame.payload_offset(), available);
+  const Extent extent = FindEnd(frame.type(), *file_, frame.payload_offset(), available);
   FrameHeader repaired = frame.header;
   repaired.committed_bytes = static_cast<uint32_t>(extent.bytes);
   repaired.closed = kFrameClosed;

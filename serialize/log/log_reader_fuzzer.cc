@@ -91,7 +91,7 @@ void ReadLogOnce(const std::string& path) {
       Require(record.call == open.size(), "numbered calls");
       Require(record.parent == kNoCall || open.at(record.parent), "a parent that is open");
       seen.resize(std::max<size_t>(seen.size(), record.variant + 1));
-      ++seen[record.variant];
+      seen[record.variant] += record.count;
       open.push_back(true);
     } else {
       Require(open.at(record.call), "an end of an open call");
@@ -111,13 +111,15 @@ void ReadLog(const std::string& path) {
   Require(counts.size() == trace.variant_count(), "a count for each variant");
   std::vector<uint64_t> seen(counts.size());
   std::vector<bool> open;  // by call
-  const absl::Status status = trace.Read([&](const CallRecord& record) {
+  uint64_t entered = 0;
+  const absl::Status status = trace.ReadCounted([&](const CallRecord& record) {
     Require(record.variant < counts.size(), "a variant that was counted");
     Require(record.config == trace.config_of(record.variant), "the variant's config");
     if (record.kind == CallRecord::kEnter) {
       Require(record.call == open.size(), "calls in order");
+      entered += record.count;
       Require(record.parent == kNoCall || open.at(record.parent), "a parent that is open");
-      ++seen[record.variant];
+      seen[record.variant] += record.count;
       open.push_back(true);
     } else {
       Require(open.at(record.call), "an end of an open call");
@@ -135,9 +137,9 @@ void ReadLog(const std::string& path) {
     Require(process.event_bytes <= process.file_bytes && process.definition_bytes <= process.file_bytes, "sizes");
     uint64_t thread_calls = 0;
     for (const ThreadInfo& thread : process.threads) thread_calls += thread.calls;
-    Require(thread_calls == process.calls, "the threads' calls");
+    Require(thread_calls + process.counted == process.calls, "the threads' calls");
   }
-  Require(calls == open.size(), "the processes' calls");
+  Require(calls == entered, "the processes' calls");
   Require(open_calls == static_cast<uint64_t>(std::count(open.begin(), open.end(), true)), "open calls");
 }
 

@@ -13,6 +13,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "serialize/base/ahead.h"
+#include "serialize/log/call_counts.h"
 #include "serialize/log/call_reader.h"
 #include "serialize/log/record_batch.h"
 #include "serialize/log/thread_calls.h"
@@ -231,6 +232,7 @@ class Surveyor {
     const auto survey = [&](const auto& next) {
       for (const uint32_t i : process_.frames) {
         if (IsOfCalls(log_, i)) Add(i, next(i));
+        if (log_.frames()[i].type() == FrameType::kCounts) AddCounts(log_.frames()[i]);
         if (progress != nullptr) progress(log_.frames()[i].header.capacity_bytes);
       }
     };
@@ -351,6 +353,30 @@ class Surveyor {
                        frame.payload_offset() + end));
       uncertain_ = true;
     }
+  }
+
+  void AddCounts(const LogFrame& frame) {
+    const FramePayload payload = log_.Verify(frame);
+    if (payload.trust == FramePayload::kUseless) {
+      Say(payload.calls ? absl::StrCat(payload.note, ": the counts of ", *payload.calls, " calls lost") : payload.note);
+      return Lose(payload.calls, payload.bytes);
+    }
+    if (!payload.note.empty()) Say(payload.note);
+    std::string bytes(payload.bytes, '\0');
+    bytes.resize(log_.file().ReadAt(frame.payload_offset(), bytes.data(), bytes.size()));
+    const uint64_t read =
+        VisitCounts(bytes, [this](std::string_view identity, std::string_view facets, uint64_t calls) {
+          const VariantId variant = configs_->Intern(identity, facets);
+          counts_->resize(configs_->variant_count());
+          (*counts_)[variant] += calls;
+          survey_.calls += calls;
+          counted_ += calls;
+          survey_.counted.emplace_back(variant, calls);
+        });
+    const uint64_t committed = std::min<uint64_t>(frame.header.committed_bytes, frame.payload_capacity());
+    if (read == committed) return;
+    Say(absl::StrCat("the frame at byte ", frame.offset, " holds no count at byte ", frame.payload_offset() + read));
+    Lose(std::nullopt, committed - read);
   }
 
   void AddRecords(const FrameSurvey& read) {
@@ -525,7 +551,7 @@ class Surveyor {
       if (damage.lost_calls > 0 && !damaged) Say(absl::StrCat(damage.lost_calls, " calls are missing"));
     } else if (end_.has_threads && !log_.many_processes()) {
       // The end metadata counts every thread's calls.
-      uint64_t lost = 0;
+      uint64_t lost = end_.counted - std::min(end_.counted, counted_);
       for (const auto& [number, calls] : end_.thread_calls) {
         lost += calls - std::min(calls, CallsOf(number));
       }
@@ -558,6 +584,7 @@ class Surveyor {
   absl::flat_hash_map<uint64_t, size_t> thread_index_;
   uint64_t record_bytes_ = 0;
   uint64_t other_bytes_ = 0;
+  uint64_t counted_ = 0;          // calls in frames of counts
   uint64_t lost_by_frames_ = 0;   // by the headers of damaged frames
   uint64_t lost_by_threads_ = 0;  // by thread records
   uint64_t untold_ = 0;           // sentences beyond kMaxSentences

@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "serialize/base/ahead.h"
@@ -57,7 +58,8 @@ uint64_t CallsBetween(const LogSegment* before, const LogSegment& next);
 
 struct LogSurvey {
   std::vector<LogThread> threads;  // by number
-  uint64_t calls = 0;
+  uint64_t calls = 0;              // with those of `counted`
+  std::vector<std::pair<VariantId, uint64_t>> counted;
   uint64_t open_calls = 0;  // without a leave
   uint64_t event_bytes = 0;
   uint64_t definition_bytes = 0;

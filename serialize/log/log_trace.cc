@@ -28,6 +28,7 @@
 #include "serialize/log/log_survey.h"
 #include "serialize/log/thread_calls.h"
 #include "serialize/log/thread_reader.h"
+#include "serialize/model/config.h"
 
 namespace torchtrace {
 namespace {
@@ -66,6 +67,7 @@ struct ProcessLog {
   uint32_t group = 0;    // of ProcessOrder
   int64_t shift_ns = 0;  // added to make its times comparable with the others' of the group
   std::vector<LogThread> threads;
+  std::vector<std::pair<VariantId, uint64_t>> counted;  // calls that are only counted
 };
 
 void AddDamage(const Damage& more, Damage* damage) {
@@ -156,7 +158,8 @@ class LogTrace : public Trace {
   }
 
   absl::Status Read(const Visitor& visitor) override;
-  absl::Status ReadCounted(const Visitor& visitor) override { return Read(visitor); }
+  absl::Status ReadCounted(const Visitor& visitor) override;
+  absl::Status ReadCounts(const Visitor& visitor) override;
   absl::Status ReadThreads(const ThreadsVisitor& visitor) override;
   CallOrder OrderOf(const CallRecord& call) const override {
     const ProcessLog& log = logs_[call.process];
@@ -197,6 +200,9 @@ class LogTrace : public Trace {
   // `visitor`: of all calls, or null.
   void Survey(const ThreadsVisitor* visitor = nullptr);
   absl::Status ReadStreams(std::deque<Stream>& streams, uint64_t* calls, const Visitor& visitor);
+  absl::Status ReadListed(uint64_t* calls, const Visitor& visitor);
+  // The calls of a process that are only counted: an entry and an end of each configuration.
+  absl::Status ReadCountsOf(uint32_t process, uint64_t* calls, const Visitor& visitor) const;
 
   ReadingObserver* const observer_;  // or null
   ConfigTable configs_;
@@ -248,6 +254,13 @@ void LogTrace::Survey(const ThreadsVisitor* visitor) {
       info.threads.push_back({thread.number, thread.os_id, thread.name, thread.calls});
     }
     log.threads = std::move(survey.threads);
+    log.counted = std::move(survey.counted);
+    for (const auto& [variant, counted] : log.counted) info.counted += counted;
+    if (visitor == nullptr) continue;
+    ReadCountsOf(static_cast<uint32_t>(i), &calls, [visitor](const CallRecord& call) {
+      (*visitor)(call);
+      return absl::OkStatus();
+    }).IgnoreError();
   }
 }
 
@@ -258,6 +271,45 @@ absl::Status LogTrace::ReadThreads(const ThreadsVisitor& visitor) {
 }
 
 absl::Status LogTrace::Read(const Visitor& visitor) {
+  uint64_t calls = 0;
+  return ReadListed(&calls, visitor);
+}
+
+absl::Status LogTrace::ReadCounted(const Visitor& visitor) {
+  uint64_t calls = 0;
+  if (absl::Status s = ReadListed(&calls, visitor); !s.ok()) return s;
+  return ReadCounts(visitor);
+}
+
+absl::Status LogTrace::ReadCounts(const Visitor& visitor) {
+  Survey();
+  uint64_t calls = 0;
+  for (const ProcessInfo& info : infos_) calls += info.calls - info.counted;
+  for (uint32_t i = 0; i < logs_.size(); ++i) {
+    if (absl::Status s = ReadCountsOf(i, &calls, visitor); !s.ok()) return s;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LogTrace::ReadCountsOf(uint32_t process, uint64_t* calls, const Visitor& visitor) const {
+  for (const auto& [variant, counted] : logs_[process].counted) {
+    CallRecord record;
+    record.process = process;
+    record.thread = kNoThread;
+    record.config = configs_.config_of(variant);
+    record.variant = variant;
+    record.level = static_cast<uint8_t>(ReadConfigHead(configs_.identity(record.config)).level);
+    record.call = (*calls)++;
+    record.count = counted;
+    for (const CallRecord::Kind kind : {CallRecord::kEnter, CallRecord::kLeave}) {
+      record.kind = kind;
+      if (absl::Status s = visitor(record); !s.ok()) return s;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LogTrace::ReadListed(uint64_t* calls, const Visitor& visitor) {
   Survey();
   size_t threads = 1;
   for (const ProcessLog& log : logs_) threads += log.threads.size();
@@ -273,7 +325,6 @@ absl::Status LogTrace::Read(const Visitor& visitor) {
       for (const LogSegment& segment : thread.segments) of_log->Expect(segment);
     }
   }
-  uint64_t calls = 0;
   for (uint32_t i = 0; i < logs_.size();) {
     std::deque<Stream> streams;
     const uint32_t group = logs_[i].group;
@@ -282,7 +333,7 @@ absl::Status LogTrace::Read(const Visitor& visitor) {
         streams.emplace_back(i, thread, logs_[i], &tags_, definitions[logs_[i].reader].get());
       }
     }
-    if (absl::Status status = ReadStreams(streams, &calls, visitor); !status.ok()) return status;
+    if (absl::Status status = ReadStreams(streams, calls, visitor); !status.ok()) return status;
   }
   return absl::OkStatus();
 }
@@ -298,7 +349,7 @@ absl::Status LogTrace::ReadStreams(std::deque<Stream>& streams, uint64_t* calls,
 
   uint64_t call_number = *calls;
   uint64_t all_calls = 0;
-  for (const ProcessInfo& info : infos_) all_calls += info.calls;
+  for (const ProcessInfo& info : infos_) all_calls += info.calls - info.counted;
   uint32_t until_told = kRecordsPerTelling;
   while (!turns.empty()) {
     std::pop_heap(turns.begin(), turns.end(), std::greater<>());

@@ -113,6 +113,11 @@ absl::Status LogWriter::MoveTo(const std::string& path) {
   return absl::OkStatus();
 }
 
+uint64_t LogWriter::bytes() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return end_offset_;
+}
+
 LogWriter::~LogWriter() { munmap(first_page_, kPageBytes); }
 
 absl::StatusOr<int> LogWriter::Open() const {

@@ -62,6 +62,8 @@ class LogWriter {
   absl::Status AppendMetadata(std::string_view json);
 
   const std::string& path() const { return path_; }
+  // That the file takes.
+  uint64_t bytes() const;
 
   // Gives the file another name. AlreadyExists if there is such a file.
   absl::Status MoveTo(const std::string& path);
@@ -74,7 +76,7 @@ class LogWriter {
   std::string path_;
   const struct stat file_;  // as it was created
   void* first_page_ = nullptr;
-  std::mutex mutex_;  // guards the two below
+  mutable std::mutex mutex_;  // guards the two below
   uint64_t end_offset_ = kPageBytes;
   uint64_t frames_ = 0;
 };

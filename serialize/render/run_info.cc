@@ -198,6 +198,7 @@ ordered_json ProcessJson(const ProcessInfo& process, const Trace& trace) {
   json["open_calls"] = process.open_calls;
   json["excluded_getters"] = known.getters;
   if (!known.window.empty()) json["left_out"] = known.left_out;
+  if (known.max_size != 0) json["only_counted"] = process.counted;
   json["bytes"] = ordered_json{
       {"file", process.file_bytes}, {"events", process.event_bytes}, {"definitions", process.definition_bytes}};
   ordered_json threads = ordered_json::array();
@@ -286,6 +287,7 @@ ordered_json BuildRunInfo(const Trace& trace, const Statistics& statistics, cons
   info["open_calls"] = facts.open_calls;
   info["excluded_getters"] = facts.getters;
   if (!facts.window.empty()) info["left_out"] = facts.left_out;
+  if (facts.max_size != 0) info["only_counted"] = facts.counted;
   info["dropped"] = facts.dropped;
   info["capped"] = ordered_json{{"calls", capped.calls}, {"configs", capped.configs}};
   info["cut"] = facts.cut;
@@ -374,6 +376,7 @@ std::vector<std::string> SummaryLines(const Trace& trace, const Statistics& stat
   if (facts.left_out > 0) {
     lines.push_back(absl::StrCat("left out: ", Counted(facts.left_out, "call", "calls"), " (", facts.window, ")"));
   }
+  if (facts.counted > 0) lines.push_back(CountedCalls(facts.counted));
   if (facts.getters > 0) {
     lines.push_back(absl::StrCat("left out: ", Counted(facts.getters, "call", "calls"),
                                  " of property getters (--include-getters keeps them)"));

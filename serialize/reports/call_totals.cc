@@ -224,7 +224,7 @@ class Summer {
                                      CallTotal* total) const {
     if (outermost) total->time_ns += time_ns;
     total->self_time_ns += time_ns - inside_ns;
-    if (options_.durations && outermost) total->durations.Add(call.duration_ns, call.count);
+    if (options_.durations && outermost && IsTimed(call)) total->durations.Add(call.duration_ns, call.count);
     if (call.kind == CallRecord::kRaise) total->raised += call.count;
     total->timed = total->timed || IsTimed(call);
   }

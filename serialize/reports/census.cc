@@ -84,6 +84,8 @@ class Census {
     std::pair<uint32_t, uint32_t> last_key;
     size_t last = SIZE_MAX;
     const absl::Status read = trace.trace->ReadThreads([&](const CallRecord& call) {
+      // Whether it was inside of others isn't known.
+      if (call.thread == kNoThread) return;
       const std::pair<uint32_t, uint32_t> key(call.process, call.thread);
       if (last == SIZE_MAX || key != last_key) {
         const auto [at, fresh] = index.try_emplace(key, threads_.size());

@@ -165,8 +165,8 @@ class InfoReport {
       file_bytes += process.file_bytes;
       event_bytes += process.event_bytes;
     }
-    // Each call has two events, except those that never ended.
-    const uint64_t events = 2 * facts_.calls - facts_.open_calls;
+    // Each call that is listed has two events, except those that never ended.
+    const uint64_t events = 2 * (facts_.calls - facts_.counted) - facts_.open_calls;
     std::string size = Size(file_bytes);
     if (events > 0 && event_bytes > 0) {
       absl::StrAppend(&size, absl::StrFormat(", %.1f bytes per event",

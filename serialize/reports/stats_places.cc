@@ -121,8 +121,9 @@ StatsPlace StatsPlaces::OfProcess(size_t trace, const CallRecord& call) const {
   if (grouping_.by == StatsBy::kProcess) {
     place.labels.emplace_back(DescribeEnd(process));
   } else {
-    place.labels.emplace_back(call.thread);
-    absl::StrAppend(&place.text, " thread ", call.thread);
+    const bool known = call.thread != kNoThread;
+    place.labels.push_back(known ? ordered_json(call.thread) : ordered_json());
+    absl::StrAppend(&place.text, known ? absl::StrCat(" thread ", call.thread) : " unknown threads");
   }
   return place;
 }

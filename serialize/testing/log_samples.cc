@@ -369,7 +369,7 @@ std::string CompareReadings(const std::string& path) {
   if (!one_pass.ok() || !ordered.ok()) return one_pass.status() == ordered.status() ? "" : "only one can be opened";
   ThreadHashes threads(**one_pass), all(**ordered);
   absl::Status status = (*one_pass)->ReadThreads([&](const CallRecord& record) { threads.Add(record); });
-  status.Update((*ordered)->Read([&](const CallRecord& record) {
+  status.Update((*ordered)->ReadCounted([&](const CallRecord& record) {
     all.Add(record);
     return absl::OkStatus();
   }));
@@ -378,8 +378,8 @@ std::string CompareReadings(const std::string& path) {
   for (size_t i = 0; i < (*ordered)->processes().size(); ++i) {
     const ProcessInfo& a = (*one_pass)->processes()[i];
     const ProcessInfo& b = (*ordered)->processes()[i];
-    if (a.calls != b.calls || a.open_calls != b.open_calls || a.threads.size() != b.threads.size() ||
-        a.damage.sentences != b.damage.sentences) {
+    if (a.calls != b.calls || a.counted != b.counted || a.open_calls != b.open_calls ||
+        a.threads.size() != b.threads.size() || a.damage.sentences != b.damage.sentences) {
       return absl::StrCat("process ", i, " has other numbers");
     }
   }

@@ -143,6 +143,11 @@ std::vector<std::string> NotImported(const std::vector<ProcessInfo>& processes) 
 
 }  // namespace
 
+std::string CountedCalls(uint64_t calls) {
+  return absl::StrCat(Counted(calls, "call is", "calls are"),
+                      " counted, but not listed (--max-size): without order, time and thread");
+}
+
 RunFacts GatherFacts(const Trace& trace) {
   RunFacts facts;
   facts.processes = trace.processes().size();
@@ -160,6 +165,8 @@ RunFacts GatherFacts(const Trace& trace) {
     facts.paused = facts.paused || known.paused;
     if (facts.window.empty()) facts.window = known.window;
     facts.left_out += known.left_out;
+    facts.counted += process.counted;
+    facts.max_size = std::max(facts.max_size, known.max_size);
     facts.left_out_unknown = facts.left_out_unknown || known.left_out_unknown;
     facts.getters_unknown = facts.getters_unknown || known.getters_unknown;
     for (const auto& [reason, count] : process.dropped) facts.dropped[reason] += count;
@@ -255,6 +262,10 @@ std::vector<std::string> DescribeCompleteness(const RunFacts& facts, const Cappe
     left_out.push_back(absl::StrCat(facts.left_out > 0 ? Counted(facts.left_out, "call", "calls") : "any calls",
                                     " left out by ", facts.window,
                                     facts.left_out_unknown ? "; not counted where a process died of a signal" : ""));
+  }
+  if (facts.counted > 0) {
+    left_out.push_back(absl::StrCat(Counted(facts.counted, "call", "calls"), " counted, but not listed, by --max-size ",
+                                    FormatSize(static_cast<uint64_t>(facts.max_size))));
   }
   if (facts.getters > 0 || facts.getters_unknown) {
     left_out.push_back(absl::StrCat(facts.getters > 0 ? Counted(facts.getters, "call", "calls") : "any calls",

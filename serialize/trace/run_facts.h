@@ -41,6 +41,9 @@ std::vector<RankGap> FindRankGaps(const std::vector<ProcessInfo>& processes);
 // "ranks 1-3, 7 of 8 are missing", "rank 2 is there more than once", for each run.
 std::vector<std::string> RankSentences(const std::vector<RankGap>& gaps);
 
+// What a log that only counts calls (`run --max-size`) doesn't tell of them, in a sentence.
+std::string CountedCalls(uint64_t calls);
+
 // The facts about a whole run, over the metadata of all its processes: the basis of
 // run.json, the message at the end of a run and `torchtrace info`.
 struct RunFacts {
@@ -55,6 +58,8 @@ struct RunFacts {
   std::string window;            // of some process
   uint64_t left_out = 0;
   bool left_out_unknown = false;  // in some process
+  uint64_t counted = 0;           // calls that are counted, not listed
+  int64_t max_size = 0;           // of some process
   std::map<std::string, uint64_t> dropped;
   std::map<std::string, uint64_t> cut;
   std::vector<std::string> not_seen;  // each text once, including started programs

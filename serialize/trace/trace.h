@@ -78,6 +78,7 @@ struct ProcessMetadata {
   std::string window;             // the options that leave out calls: `--skip 10 --max-calls 100`
   uint64_t left_out = 0;          // calls that they left out
   bool left_out_unknown = false;  // their number is unknown: a signal ended the process
+  int64_t max_size = 0;           // bytes of the run's logs up to which calls were listed; 0: no limit
   std::map<std::string, uint64_t> cut;
   std::vector<std::string> not_seen;
   std::vector<std::string> not_imported;          // packages whose calls were to be recorded, a sentence each
@@ -118,6 +119,7 @@ std::string CountLostCalls(uint64_t lost_calls, bool exact);
 // the order in which the logs of its processes define them.
 inline constexpr uint32_t kLostId = UINT32_MAX;  // none
 inline constexpr uint64_t kNoCall = UINT64_MAX;
+inline constexpr uint32_t kNoThread = UINT32_MAX;
 
 struct ThreadInfo {
   uint64_t number = 0;  // in its process, from 0, in order of first call
@@ -133,6 +135,7 @@ struct ProcessInfo {
   bool closed = false;                             // it ended in order, and metadata["end"] says how
   uint64_t calls = 0;
   uint64_t open_calls = 0;  // of `calls`, those whose end isn't in the log
+  uint64_t counted = 0;     // of `calls`, those that are only counted: `run --max-size`
   uint64_t file_bytes = 0;
   uint64_t event_bytes = 0;  // of enter, leave and raise records
   uint64_t definition_bytes = 0;
@@ -164,7 +167,7 @@ struct CallRecord {
   enum Kind : uint8_t { kEnter, kLeave, kRaise } kind = kEnter;
   uint8_t level = 0;
   uint32_t process = 0;       // index into processes()
-  uint32_t thread = 0;        // ThreadInfo::number in that process
+  uint32_t thread = 0;        // ThreadInfo::number in that process; kNoThread: the log only counts the call
   uint32_t depth = 0;         // calls open around it on its thread, including those without an entry
   ConfigId config = kLostId;  // leave and raise: of the call that ends
   VariantId variant = kLostId;
@@ -211,9 +214,11 @@ class Trace {
   using Visitor = std::function<absl::Status(const CallRecord&)>;
   virtual absl::Status Read(const Visitor& visitor) = 0;
 
-  // The same, but calls that the trace only has a number of are one record with a
-  // count; Read repeats them, and fails if there are too many for that.
+  // The same, but calls that the trace only has a number of are one record with a count. Read repeats those of lists,
+  // and fails if there are too many for that; those that a log only counts, by an unknown thread, it leaves out.
   virtual absl::Status ReadCounted(const Visitor& visitor) = 0;
+  // Those records of ReadCounted alone: of calls that a log only counts.
+  virtual absl::Status ReadCounts(const Visitor&) { return absl::OkStatus(); }
 
   // The same, but only the records of one thread are in order, `parent` and `call` number the calls of this reading,
   // and a log is read only once. Numbers in processes() are valid after it.

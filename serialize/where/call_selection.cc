@@ -41,6 +41,7 @@ bool CallSelector::AcceptsProcess(const ProcessInfo& process) const {
 
 bool CallSelector::AcceptsThread(const ProcessInfo& process, uint32_t number) const {
   if (selection_.threads.empty()) return true;
+  if (number == kNoThread) return false;
   const ThreadInfo* const thread = FindThread(process, number);
   const std::string name = thread == nullptr ? "" : thread->name;
   return std::any_of(selection_.threads.begin(), selection_.threads.end(), [&](const std::string& wanted) {
@@ -145,9 +146,12 @@ absl::Status CallSelector::JudgeEnds() {
   return absl::OkStatus();
 }
 
+bool CallSelection::TellsEqualCallsApart() const {
+  return calls.has_value() || (where.has_value() && where->needs_call());
+}
+
 absl::Status ReadFor(const CallSelection& selection, Trace* trace, const Trace::Visitor& visitor) {
-  const bool each = selection.calls.has_value() || (selection.where.has_value() && selection.where->needs_call());
-  return each ? trace->Read(visitor) : trace->ReadCounted(visitor);
+  return selection.TellsEqualCallsApart() ? trace->Read(visitor) : trace->ReadCounted(visitor);
 }
 
 }  // namespace torchtrace

@@ -33,9 +33,12 @@ struct CallSelection {
 
   // Whether it depends on more than names and levels.
   bool ChoosesCalls() const { return calls.has_value() || ranks.has_value() || !threads.empty() || where.has_value(); }
+  // Whether it may select some of the calls that Trace::ReadCounted counts together: of those that a log only counts it
+  // then selects none.
+  bool TellsEqualCallsApart() const;
 };
 
-// Trace::ReadCounted, or Trace::Read if the selection may treat calls that ReadCounted counts together differently.
+// Trace::ReadCounted, or Trace::Read if the selection tells apart what ReadCounted counts together.
 absl::Status ReadFor(const CallSelection& selection, Trace* trace, const Trace::Visitor& visitor);
 
 // Decides on each call during a reading of the trace. Memory grows with configurations and threads; only a condition on

@@ -26,6 +26,12 @@ absl::Status SelectedTrace::ReadCounted(const Visitor& visitor) {
   return ReadFor(selection_, trace_.get(), Selecting(visitor));
 }
 
+absl::Status SelectedTrace::ReadCounts(const Visitor& visitor) {
+  if (selection_.TellsEqualCallsApart()) return absl::OkStatus();
+  if (absl::Status s = Prepare(); !s.ok()) return s;
+  return trace_->ReadCounts(Selecting(visitor));
+}
+
 absl::StatusOr<std::vector<uint64_t>> SelectedTrace::Count() {
   if (counts_.has_value()) return *counts_;
   // Fills in the configurations, and gives upper limits for the numbers of calls.

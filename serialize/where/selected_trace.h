@@ -28,6 +28,7 @@ class SelectedTrace final : public Trace {
 
   absl::Status Read(const Visitor& visitor) override;
   absl::Status ReadCounted(const Visitor& visitor) override;
+  absl::Status ReadCounts(const Visitor& visitor) override;
   absl::StatusOr<std::vector<uint64_t>> Count() override;
 
   size_t config_count() const override { return trace_->config_count(); }

@@ -108,19 +108,25 @@ def same_cut(recorded, seen, level):
 
 def as_called_on(call):
     """The call that a mode of level 2 saw, with the arguments of the call that it makes: it gets
-    None for an undefined tensor, and drops arguments whose default is None. Of an operator that the
-    program registered nothing is known here: its call stays as it is."""
+    None for an undefined tensor, and drops the last arguments that are their defaults. Of an
+    operator that the program registered nothing is known here: its call stays as it is."""
     schema = schema_of(call.api)
     if schema is None:
         return call
     arguments = schema.arguments
-    nones = {
-        each.name for each in arguments if each.has_default_value() and each.default_value is None
-    }
+    defaults = {each.name: each.default_value for each in arguments if each.has_default_value()}
+
+    def is_default(name, value):
+        return name in defaults and same_value(defaults[name], value, 2)
+
     args = list(call.args)
-    while args and args[-1] is None and arguments[len(args) - 1].name in nones:
-        args.pop()
-    kwargs = {n: value for n, value in call.kwargs.items() if value is not None or n not in nones}
+    # An undefined tensor hides those before it, which PyTorch drops otherwise.
+    if args and args[-1] is None:
+        while args and is_default(arguments[len(args) - 1].name, args[-1]):
+            args.pop()
+    kwargs = {
+        n: each for n, each in call.kwargs.items() if each is not None or not is_default(n, each)
+    }
     return call._replace(args=args, kwargs=kwargs)
 
 
@@ -226,9 +232,15 @@ def _of_threads(folder, witness, made):
 
 
 def recorded_operators(calls):
+    """By thread, without what modes don't see: the calls in the kernels of operators that aren't
+    PyTorch's own."""
     threads = collections.defaultdict(list)
+    inside = set()
     for each in calls:
-        if each.level == 2:
+        if each.parent in inside:
+            inside.add(each.number)
+        elif each.level == 2:
+            inside.add(each.number)
             call = Call(2, each.api, each.args, each.kwargs)
             threads[each.process, each.thread].append(call)
     return threads.values()

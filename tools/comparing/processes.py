@@ -15,7 +15,8 @@ TORCHRUN = ["--standalone", "--nproc-per-node", "2"]
 BY_MODULE = ["-m", "torch.distributed.run", *TORCHRUN]
 BY_SCRIPT = [str(Path(sys.executable).with_name("torchrun")), *TORCHRUN]
 
-# Words, and the calls of levels 1 and 2 that all processes make together with torch 2.13.
+# Words, and the calls of levels 1 and 2, and of compiled graphs, that all processes make together
+# with torch 2.13.
 PROGRAMS = [
     (["options.py"], 48),
     ([*BY_MODULE, "ranks.py"], 410),
@@ -43,7 +44,7 @@ PROGRAMS = [
     (["closed_files.py"], 2),
     (["edges.py"], 28),
     (["killed.py", "SIGTERM"], 4),
-    (["compiled.py"], 7),
+    (["compiled.py"], 9),
 ]
 # In the environment of the suites alone.
 NEED_MORE = ["joblib_pool.py"]

@@ -1,5 +1,6 @@
-// What `torchtrace ctl` tells the processes of a run: a part of the folder's lock, log/.lock (serialize/base/files.h),
-// which each of them maps. Only processes of the same user can write it (mode 0600).
+// What `torchtrace ctl` tells the processes of a run, and what they tell each other: a part of the folder's lock,
+// log/.lock (serialize/base/files.h), which each of them maps. Only processes of the same user can write it (mode
+// 0600).
 
 #ifndef TORCHTRACE_TRACER_RECORD_CONTROL_PAGE_H_
 #define TORCHTRACE_TRACER_RECORD_CONTROL_PAGE_H_
@@ -22,7 +23,8 @@ struct ControlPage {
   };
   std::atomic<uint32_t> order;
   uint32_t unused;
-  std::atomic<uint64_t> until_ns;  // CLOCK_MONOTONIC; written before the order
+  std::atomic<uint64_t> until_ns;   // CLOCK_MONOTONIC; written before the order
+  std::atomic<uint64_t> log_bytes;  // of all the run's logs, with `run --max-size`
 };
 
 }  // namespace torchtrace

@@ -78,6 +78,7 @@ std::string FormatLastWords(const LastWords& words, bool with_threads) {
   }
   if (with_threads) absl::StrAppend(&json, words.threads.empty() ? separator : "", "]");
   absl::StrAppend(&json, R"(,"getters":)", getters);
+  if (words.counted != 0) absl::StrAppend(&json, R"(,"counted":)", words.counted);
   if (left_out != 0) absl::StrAppend(&json, R"(,"left_out":)", left_out);
 
   absl::StrAppend(&json, ",", NotSeenJson(words.notes));

@@ -47,6 +47,7 @@ struct LastWords {
   std::map<uint64_t, ThreadTotals> threads;  // by number
   SessionNotes notes;
   uint64_t intern_resets = 0;
+  uint64_t counted = 0;          // calls that are counted, not listed
   std::string_view stop_reason;  // empty: recording has not stopped early
 };
 

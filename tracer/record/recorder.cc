@@ -18,6 +18,7 @@
 #include "serialize/base/log_folder.h"
 #include "serialize/base/text.h"
 #include "serialize/log/log_writer.h"
+#include "serialize/model/config.h"
 #include "tracer/record/standard_error.h"
 
 namespace torchtrace {
@@ -25,6 +26,7 @@ namespace {
 
 constexpr uint32_t kFirstFrameBytes = 64 << 10;
 constexpr uint32_t kEndFrameBytes = 32 << 10;
+constexpr uint32_t kCountsFrameBytes = 64 << 10;
 // What a frame must have left for another thread: room for most records.
 constexpr uint64_t kSpareFrameBytes = 4 << 10;
 // For the short last words, whose size is bounded.
@@ -53,6 +55,14 @@ void ShareForksWithoutLog() {
   if (g_forks_without_log != nullptr) munmap(g_forks_without_log, kBytes);
   void* const memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   g_forks_without_log = memory == MAP_FAILED ? nullptr : new (memory) std::atomic<uint32_t>(0);
+}
+
+std::string SchemaJson(std::string_view api, std::string_view schema) {
+  std::string json = R"({"schemas":{)";
+  AppendJson(api, &json);
+  json += ":";
+  AppendJson(schema, &json);
+  return json + "}}";
 }
 
 // Stores a metadata frame's payload.
@@ -118,6 +128,7 @@ absl::Status Recorder::Begin(RecorderOptions options) {
   pid_ = getpid();
   had_log_ = false;
   log_.reset();
+  told_bytes_ = 0;
   end_frame_ = Frame();
   if (!options_->waits_for_calls) {
     if (absl::Status status = OpenLog(); !status.ok()) return status;
@@ -125,6 +136,7 @@ absl::Status Recorder::Begin(RecorderOptions options) {
   ShareForksWithoutLog();
   const RecordingOptions& recording = options_->recording;
   window_ = CallWindow::Limits(recording) ? std::make_shared<CallWindow>(recording) : nullptr;
+  counter_ = recording.max_size != 0 ? std::make_shared<CallCounter>() : nullptr;
   SessionState::MapControlPage(options_->log_folder);
   tags_ = options_->tags == "{}" ? "" : options_->tags;
   ++tags_version_;
@@ -302,7 +314,51 @@ void Recorder::TellClockAgain() {
       .IgnoreError();
 }
 
-bool Recorder::TakeFrame(ThreadRecorder* thread, uint64_t bytes) {
+uint64_t Recorder::RoomFor(uint64_t least, uint64_t most) {
+  const uint64_t max_size = options_->recording.max_size;
+  if (max_size == 0) return most;
+  const std::string& folder = options_->log_folder;
+  // Metadata count too, as soon as they are there.
+  const uint64_t grown = log_->bytes() - std::exchange(told_bytes_, log_->bytes());
+  const uint64_t used = SessionState::AddLogBytes(folder, grown, log_->bytes());
+  if (used + least > max_size) return 0;
+  const uint64_t room = std::min(most, max_size - used);
+  // Other processes may have taken it by now.
+  if (SessionState::AddLogBytes(folder, room, log_->bytes() + room) > max_size) {
+    SessionState::AddLogBytes(folder, -room, 0);
+    return 0;
+  }
+  told_bytes_ += room;
+  return room;
+}
+
+CallCount* Recorder::CountCall(ThreadRecorder* thread, std::string_view config, uint32_t identity_bytes) {
+  const std::string_view api = ReadConfigHead(config).api;
+  const std::string schema = NewSchema(api);
+  std::string failure;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (thread->session_ != session_ || finished_ || over_) return nullptr;
+    if (CallCount* const known = counter_->Find(config)) {
+      known->fetch_add(1, std::memory_order_relaxed);
+      return known;
+    }
+    absl::Status status = log_ == nullptr ? OpenLog() : absl::OkStatus();
+    if (status.ok() && !schema.empty()) status = log_->AppendMetadata(SchemaJson(api, schema));
+    if (status.ok() && !counter_->Fits(config)) {
+      const uint64_t bytes = std::max<uint64_t>(CountWriter::BytesOf(config), kCountsFrameBytes - sizeof(FrameHeader));
+      absl::StatusOr<Frame> frame = log_->Reserve(FrameType::kCounts, static_cast<uint32_t>(bytes));
+      if (frame.ok()) counter_->Continue(*frame);
+      status = frame.status();
+    }
+    if (status.ok()) return counter_->Add(config, identity_bytes);
+    failure = std::string(status.message());
+  }
+  Stop(failure);
+  return nullptr;
+}
+
+bool Recorder::TakeFrame(ThreadRecorder* thread, uint64_t bytes, bool entering) {
   bytes += 2 * CallWriter::kMaxRecordOverhead + kThreadNameBytes + thread->tags_.size();
   std::string failure;
   {
@@ -340,7 +396,12 @@ bool Recorder::TakeFrame(ThreadRecorder* thread, uint64_t bytes) {
     if (!thread->writer_.open() && failure.empty()) {
       TellClockAgain();
       const uint32_t grown = std::clamp(2 * thread->next_frame_bytes_, kFirstFrameBytes, options_->max_frame_bytes);
-      const uint64_t payload = std::max<uint64_t>(grown - sizeof(FrameHeader), bytes);
+      uint64_t payload = std::max<uint64_t>(grown - sizeof(FrameHeader), bytes);
+      const uint64_t least = std::max<uint64_t>(kFirstFrameBytes - sizeof(FrameHeader), bytes);
+      const uint64_t room = thread->only_counts_ ? 0 : RoomFor(least, payload);
+      thread->only_counts_ = room == 0;
+      if (thread->only_counts_ && entering) return false;
+      payload = std::max(room, bytes);
       absl::StatusOr<Frame> frame = log_->Reserve(FrameType::kCalls, static_cast<uint32_t>(payload));
       if (frame.ok()) {
         thread->next_frame_bytes_ = grown;
@@ -500,7 +561,12 @@ bool Recorder::RecoverFrame(const void* address) {
 }
 
 LastWords Recorder::WordsOf(const ProgramEnd& end) const {
-  LastWords words{end, {ended_threads_.begin(), ended_threads_.end()}, notes_, intern_resets_.load(), stop_reason()};
+  LastWords words{end,
+                  {ended_threads_.begin(), ended_threads_.end()},
+                  notes_,
+                  intern_resets_.load(),
+                  counter_ == nullptr ? 0 : counter_->calls(),
+                  stop_reason()};
   for (const ThreadRecorder* thread : threads_) {
     words.threads[thread->number_] = thread->totals();
   }
@@ -546,6 +612,9 @@ void Recorder::Finish(const ProgramEnd& end) {
   WriteLastWords(end);
   LogWriter::Close(std::exchange(end_frame_, Frame()), 0);
   log_.reset();
+  // Its frames are closed when no thread may count any more.
+  counter_.reset();
+  if (own != nullptr) own->counter_.reset();
 }
 
 void Recorder::FinishShort(const ProgramEnd& end) {
@@ -601,6 +670,8 @@ void Recorder::AfterForkInChild() {
   recorder->forked_ = true;
   recorder->named_ = false;
   if (recorder->window_ != nullptr) recorder->window_->Begin();
+  if (recorder->counter_ != nullptr) recorder->counter_->Forget();
+  recorder->told_bytes_ = 0;
   recorder->had_log_ = false;
   recorder->before_children_.reset();
   recorder->was_paused_ = recorder->paused_;
@@ -612,6 +683,7 @@ void Recorder::AfterForkInChild() {
     own->writer_ = CallWriter();
     own->frame_number_ = 0;
     own->ForgetWaitingScopes();
+    std::fill(own->counts_.begin(), own->counts_.end(), nullptr);
     own->os_id_ = static_cast<uint64_t>(syscall(SYS_gettid));
     recorder->intern_bytes_ = own->counted_bytes_;
     recorder->thread_count_ = 1;

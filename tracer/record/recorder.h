@@ -33,6 +33,7 @@
 #include "absl/status/status.h"
 #include "serialize/log/call_writer.h"
 #include "serialize/log/log_writer.h"
+#include "tracer/record/call_counter.h"
 #include "tracer/record/call_window.h"
 #include "tracer/record/export.h"
 #include "tracer/record/last_words.h"
@@ -186,8 +187,14 @@ class TORCHTRACE_EXPORT Recorder {
   void NoteHeld();
   void NotePaused();  // needs the lock
   std::string FirstMetadata();
-  // A frame for `thread`, perhaps one that another thread left half full.
-  bool TakeFrame(ThreadRecorder* thread, uint64_t bytes);
+  // A frame for `thread`, perhaps one that another thread left half full. `entering`: only if the job's logs may grow
+  // by it; else the thread only counts.
+  bool TakeFrame(ThreadRecorder* thread, uint64_t bytes, bool entering);
+  // Bytes of a frame's payload, at least `least` and at most `most`, by which the logs of the job may grow; 0: they may
+  // not. Needs the lock.
+  uint64_t RoomFor(uint64_t least, uint64_t most);
+  // Counts a call that isn't listed. Null: it isn't recorded.
+  CallCount* CountCall(ThreadRecorder* thread, std::string_view config, uint32_t identity_bytes);
   // The operator's schema if the log doesn't have it yet, else empty.
   std::string NewSchema(std::string_view api);
   void EndThread(ThreadRecorder* thread);
@@ -225,7 +232,9 @@ class TORCHTRACE_EXPORT Recorder {
 
   std::mutex mutex_;  // guards everything below
   std::shared_ptr<const RecorderOptions> options_;
-  std::shared_ptr<CallWindow> window_;  // null: all calls are recorded
+  std::shared_ptr<CallWindow> window_;    // null: all calls are recorded
+  std::shared_ptr<CallCounter> counter_;  // null: there is always room to list calls
+  uint64_t told_bytes_ = 0;               // of log_, in the count of the job's
   std::unique_ptr<LogWriter> log_;
   Frame end_frame_;  // reserved at the start so that the end can always be written
   std::vector<FreeFrame> free_frames_;

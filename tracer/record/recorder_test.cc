@@ -29,6 +29,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "serialize/base/files.h"
 #include "serialize/log/log_trace.h"
 #include "serialize/model/config.h"
 #include "serialize/model/tensor_notes.h"
@@ -74,8 +75,10 @@ namespace torchtrace {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Pair;
 using Json = nlohmann::json;
 
 std::string NewFolder(const std::string& parent = ::testing::TempDir()) {
@@ -1098,6 +1101,138 @@ TEST(RecorderTest, ForksWhileThreadsRecord) {
   for (int i = 0; i < kChildren; ++i) EXPECT_EQ(calls.count(static_cast<uint64_t>(i + 1)), 1u) << i;
 }
 
+// Calls by API, of all processes.
+std::map<std::string, uint64_t> CallsByApi(Trace* trace) {
+  std::map<std::string, uint64_t> calls;
+  const std::vector<uint64_t> counts = trace->Count().value();
+  for (VariantId variant = 0; variant < counts.size(); ++variant) {
+    calls[std::string(ReadConfigHead(trace->identity(trace->config_of(variant))).api)] += counts[variant];
+  }
+  return calls;
+}
+
+uint64_t BytesOfLogs(const std::string& folder) {
+  uint64_t bytes = 0;
+  for (const auto& file : fs::directory_iterator(folder)) {
+    if (file.path().extension() == ".ttlog") bytes += file.file_size();
+  }
+  return bytes;
+}
+
+RecorderOptions WithMaxSize(uint64_t bytes) {
+  RecorderOptions options;
+  options.recording.max_size = bytes;
+  return options;
+}
+
+// A call by its key, as hooks make it.
+void CallByKey(const std::string& described, CallKey* key) {
+  ThreadRecorder* const thread = Recorder::Get()->ThisThread();
+  key->Begin(described);
+  const ThreadRecorder::Again again = thread->EnterAgain(*key, nullptr);
+  const bool entered = again == ThreadRecorder::Again::kUnknown
+                           ? thread->Enter(described, static_cast<uint32_t>(described.size() - 1), {}, key)
+                           : again == ThreadRecorder::Again::kEntered;
+  if (entered) thread->Leave();
+}
+
+TEST(RecorderTest, CallsAreCountedOnceTheLogsAreLarge) {
+  constexpr uint64_t kMaxSize = 400 << 10;
+  constexpr int kCalls = 60'000;
+  // The processes share the count of bytes if the folder is locked.
+  for (const bool locked : {true, false}) {
+    const std::string folder = NewFolder();
+    const auto lock = locked ? FolderLock::Take(folder).value() : nullptr;
+    ASSERT_TRUE(Start(folder, WithMaxSize(kMaxSize)).ok());
+    const std::string outer = Described("outer");
+    ASSERT_TRUE(Recorder::Get()->ThisThread()->Enter(outer, static_cast<uint32_t>(outer.size() - 1)));
+    const auto work = [](const std::string& own) {
+      CallKey key;
+      for (int i = 0; i < kCalls; ++i) {
+        Call(Described("f"));
+        CallByKey(Described(absl::StrCat("key", i % 3)), &key);
+      }
+      Call(Described(own));
+    };
+    std::thread([&] { work("a thread's own"); }).join();
+    work("the last");
+    Recorder::Get()->ThisThread()->Leave();
+    const int ended = InChild([&] {
+      work("a child's");
+      return Recorder::Get()->stop_reason().empty() ? 0 : 1;  // without last words
+    });
+    EXPECT_TRUE(Succeeded(ended));
+    EndSession();
+
+    const auto trace = OpenLogs(folder).value();
+    EXPECT_THAT(CallsByApi(trace.get()), ElementsAre(Pair("a child's", 1), Pair("a thread's own", 1),
+                                                     Pair("f", 3 * kCalls), Pair("key0", kCalls), Pair("key1", kCalls),
+                                                     Pair("key2", kCalls), Pair("outer", 1), Pair("the last", 1)));
+    ASSERT_EQ(trace->processes().size(), 2u);
+    for (const ProcessInfo& process : trace->processes()) {
+      EXPECT_THAT(process.damage.sentences, IsEmpty());
+      EXPECT_EQ(process.damage.lost_calls, 0u);
+      EXPECT_EQ(process.open_calls, 0u);
+      EXPECT_GT(process.counted, 0u);
+      if (process.closed) {
+        EXPECT_EQ(process.metadata->at("end").at("counted"), process.counted);
+      }
+    }
+    // A process has its own metadata, counts and ends in any case.
+    const uint64_t processes = locked ? 1 : 2;
+    EXPECT_GT(BytesOfLogs(folder), kMaxSize - (64 << 10));
+    EXPECT_LT(BytesOfLogs(folder), processes * kMaxSize + 2 * (150 << 10));
+  }
+  // Another session lists calls again.
+  const std::string folder = NewFolder();
+  ASSERT_TRUE(Start(folder).ok());
+  Call(Described("f"));
+  EndSession();
+  EXPECT_EQ(ReadRecorded(folder).calls, 1u);
+}
+
+TEST(RecorderTest, ManyConfigsAreCounted) {
+  const std::string folder = NewFolder();
+  const auto lock = FolderLock::Take(folder).value();
+  RecorderOptions options = WithMaxSize(1);
+  options.max_intern_bytes = 100 << 10;  // tables are emptied
+  ASSERT_TRUE(Start(folder, options).ok());
+  constexpr int kConfigs = 3000, kRounds = 4;
+  for (int round = 0; round < kRounds; ++round) {
+    for (int i = 0; i < kConfigs; ++i) Call(Described(absl::StrCat("f", i)));
+  }
+  const uint64_t bytes = BytesOfLogs(folder);
+  for (int i = 0; i < kConfigs; ++i) Call(Described(absl::StrCat("f", i)));
+  EXPECT_EQ(BytesOfLogs(folder), bytes);
+  EndSession();
+  const auto trace = OpenLogs(folder).value();
+  const std::map<std::string, uint64_t> calls = CallsByApi(trace.get());
+  EXPECT_EQ(calls.size(), static_cast<size_t>(kConfigs));
+  for (const auto& [api, count] : calls) EXPECT_EQ(count, static_cast<uint64_t>(kRounds + 1)) << api;
+  EXPECT_EQ(trace->processes()[0].counted, static_cast<uint64_t>(kConfigs * (kRounds + 1)));
+  EXPECT_GT(trace->processes()[0].metadata->at("end").at("intern_resets"), 0);
+}
+
+TEST(RecorderTest, WindowsAndScopesWhereCallsAreCounted) {
+  const std::string folder = NewFolder();
+  const auto lock = FolderLock::Take(folder).value();
+  RecorderOptions options = WithMaxSize(1);
+  options.recording.first = 2;
+  ASSERT_TRUE(Start(folder, options).ok());
+  ThreadRecorder* const thread = Recorder::Get()->ThisThread();
+  const std::string described = Described("scope");
+  const RecordFacts facts;
+  const std::shared_ptr<Scope> scope =
+      thread->OpenScope(described, static_cast<uint32_t>(described.size() - 1), {&facts, {}});
+  for (int i = 0; i < 5; ++i) Call(Described("f"));
+  ThreadRecorder::CloseScope(thread, scope.get(), false);
+  Call(Described("g"));
+  EndSession();
+  const auto trace = OpenLogs(folder).value();
+  EXPECT_THAT(CallsByApi(trace.get()), ElementsAre(Pair("f", 2), Pair("g", 1), Pair("scope", 1)));
+  EXPECT_EQ(trace->processes()[0].metadata->at("end").at("left_out"), 3);
+}
+
 // Finds data races between threads, with tools/test --tsan.
 TEST(RecorderTest, ThreadsRecordWhileSessionsComeAndGo) {
   const std::string folder = NewFolder();
@@ -1118,7 +1253,7 @@ TEST(RecorderTest, ThreadsRecordWhileSessionsComeAndGo) {
     Recorder::Get()->SetPaused(i % 3 == 0);
     if (i % 7 == 0) Recorder::Get()->Stop("for a trial");
     EndSession();
-    ASSERT_TRUE(Start(folder).ok());
+    ASSERT_TRUE(Start(folder, WithMaxSize(i % 2)).ok());
   }
   done = true;
   for (std::thread& thread : threads) thread.join();

@@ -32,6 +32,7 @@ void ForEachMember(Options& options, const Visit& visit) {
   visit("first", options.first);
   visit("sample", options.sample);
   visit("max_calls", options.max_calls);
+  visit("max_size", options.max_size);
   visit("stacks", options.stacks);
   visit("stack_format", options.stack_format);
   visit("api_list", options.api_list);

@@ -48,6 +48,8 @@ struct RecordingOptions {
   double sample = 1;         // this part of them, by chance, the same in each run
   uint64_t max_calls = 0;    // not more; 0: no limit
 
+  uint64_t max_size = 0;  // bytes of all logs of the job, up to which calls are listed, and then counted; 0: no limit
+
   // What level 0 traces, as the user asked for it ...
   std::string api_list;  // a file with a list of names; empty: none
   std::vector<std::string> libraries;

@@ -28,6 +28,20 @@ void SessionState::MapControlPage(const std::string& log_folder) {
   close(file);
 }
 
+uint64_t SessionState::AddLogBytes(const std::string& log_folder, uint64_t bytes, uint64_t own) {
+  const int file = FolderLock::OpenFile(log_folder);
+  if (file < 0) return own;
+  void* const mapped = mmap(nullptr, kControlPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  // The page is there as long as the file has it: reading another's end would be a SIGBUS.
+  struct stat status;
+  const bool usable = fstat(file, &status) == 0 && status.st_size >= off_t{kControlPageBytes};
+  close(file);
+  if (mapped == MAP_FAILED) return own;
+  if (usable) own = reinterpret_cast<Page*>(mapped)->page.log_bytes.fetch_add(bytes) + bytes;
+  munmap(mapped, kControlPageBytes);
+  return own;
+}
+
 void SessionState::UnmapControlPage() {
   mmap(&control_page_, kControlPageBytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 }

@@ -34,6 +34,8 @@ class TORCHTRACE_EXPORT SessionState {
   // the process.
   static void MapControlPage(const std::string& log_folder);
   static void UnmapControlPage();
+  // Adds to the page's log_bytes, and returns them; `own` if there is no page.
+  static uint64_t AddLogBytes(const std::string& log_folder, uint64_t bytes, uint64_t own);
   // For the SIGBUS handler: if the address is in the page, whose file was cut, unmaps it and returns true.
   static bool RecoverControlPage(const void* address);
 

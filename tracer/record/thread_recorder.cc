@@ -35,6 +35,7 @@ ThreadRecorder::Again ThreadRecorder::EnterAgain(const CallKey& key, const Recor
   const auto* const known = keys_.Find(Hash64(bytes.data(), bytes.size()), bytes);
   if (known == nullptr || known->frame != frame_number_ || !writer_.FitsEvent()) [[unlikely]] {
     if (known == nullptr) return Again::kUnknown;
+    if (known->frame == kCounted) return CountAgain(known->definition) ? Again::kLeftOut : Again::kUnknown;
     if (known->definition == kExcluded) return Again::kLeftOut;
     if (window_ == nullptr || !window_->over()) return Again::kUnknown;
     left_out_.Increment();
@@ -49,7 +50,7 @@ bool ThreadRecorder::IsUpToDate() { return SessionState::epoch() == epoch_ || Ca
 void ThreadRecorder::RaiseInnermost(std::string_view exception, uint64_t time) {
   if (!OwnsInnermostCall()) return;
   const uint64_t bytes = CallWriter::kMaxRecordOverhead + exception.size();
-  const bool fits = writer_.Fits(bytes) || NextFrame(bytes);
+  const bool fits = writer_.Fits(bytes) || NextFrame(bytes, /*entering=*/false);
   --open_calls_;
   if (fits) writer_.Raise(time == 0 ? ClockNow() : time, exception);
 }
@@ -65,6 +66,8 @@ void ThreadRecorder::BeginSession(uint64_t session, uint64_t number) {
   getters_.Set(0);
   left_out_.Set(0);
   window_ = recorder_->window_;
+  only_counts_ = false;
+  counter_ = recorder_->counter_;
   asked_ = 0;
   next_frame_bytes_ = 0;
   tags_version_ = 0;
@@ -178,6 +181,7 @@ void ThreadRecorder::CountTables() {
 void ThreadRecorder::ClearTables() {
   configs_.Clear();
   keys_.Clear();
+  counts_.clear();
   CountTables();
 }
 
@@ -197,9 +201,32 @@ bool ThreadRecorder::Admits(ConfigEntry* entry) {
   return false;
 }
 
+void ThreadRecorder::Count(ConfigEntry* entry) {
+  const bool known = entry->frame == kCounted;
+  if (known && CountAgain(entry->definition)) return;
+  CallCount* const count = recorder_->CountCall(this, entry->bytes(), entry->identity_bytes);
+  if (known) {
+    counts_[entry->definition] = count;
+  } else if (window_ == nullptr) {  // which has to be asked for each call
+    entry->frame = kCounted;
+    entry->definition = static_cast<uint32_t>(counts_.size());
+    counts_.push_back(count);
+  }
+}
+
+bool ThreadRecorder::CountAgain(uint32_t number) {
+  CallCount* const count = counts_[number];
+  if (count != nullptr) count->fetch_add(1, std::memory_order_relaxed);
+  return count != nullptr;
+}
+
 bool ThreadRecorder::Prepare(ConfigEntry* entry, CallExtras* extras) {
   if (entry->definition == kExcluded || recorder_->stopped()) return false;
   if (window_ != nullptr && !Admits(entry)) return false;
+  if (only_counts_) {
+    Count(entry);
+    return false;
+  }
   const bool takes_notes = extras->first_notes != nullptr && entry->notes < first_notes_wanted_;
   if (takes_notes) extras->notes = extras->first_notes->Take();
   const bool takes_stack = entry->stacks < stacks_wanted_;
@@ -212,7 +239,8 @@ bool ThreadRecorder::Prepare(ConfigEntry* entry, CallExtras* extras) {
   const uint64_t event_bytes = CallWriter::kMaxEventBytes + NotesBytes(*extras);
   const uint64_t bytes = CallWriter::kMaxRecordOverhead + event_bytes + config.size() + schema_bytes;
   if (!writer_.Fits((defined ? event_bytes : bytes) + StackBytes(stack, frame_number_)) &&
-      !NextFrame(bytes + StackBytes(stack, 0))) {
+      !NextFrame(bytes + StackBytes(stack, 0), /*entering=*/true)) {
+    if (only_counts_) Count(entry);
     return false;
   }
   if (entry->defined_in != frame_number_) {
@@ -265,10 +293,10 @@ void ThreadRecorder::WriteStack(RecordedPlace* stack) {
   writer_.Stack(caller - 1);
 }
 
-bool ThreadRecorder::NextFrame(uint64_t bytes) {
+bool ThreadRecorder::NextFrame(uint64_t bytes, bool entering) {
   if (recorder_->stopped()) return false;
   CloseFrame();
-  return recorder_->OrStop([&] { return recorder_->TakeFrame(this, bytes); });
+  return recorder_->OrStop([&] { return recorder_->TakeFrame(this, bytes, entering); });
 }
 
 void ThreadRecorder::CloseFrame() {

@@ -13,6 +13,7 @@
 #include "serialize/base/bytes.h"
 #include "serialize/log/call_writer.h"
 #include "serialize/model/call_extras.h"
+#include "tracer/record/call_counter.h"
 #include "tracer/record/call_key.h"
 #include "tracer/record/call_window.h"
 #include "tracer/record/clock.h"
@@ -139,6 +140,8 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   // The definition number of entries that the filter excludes; no frame ever defines them, so every Enter asks Prepare.
   static constexpr uint32_t kExcluded = UINT32_MAX;
   static constexpr uint64_t kNoEpoch = UINT64_MAX;
+  // In place of a frame's number: the call is only counted, and the definition is an index into counts_.
+  static constexpr uint32_t kCounted = UINT32_MAX;
 
   // A configuration that the thread knows.
   struct ConfigState {
@@ -198,13 +201,17 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   bool Included(std::string_view api) const;
   // Whether the window, which there is, wants this call; counts it otherwise.
   bool Admits(ConfigEntry* entry);
+  // Counts a call that isn't listed.
+  void Count(ConfigEntry* entry);
+  bool CountAgain(uint32_t number);
   ThreadTotals totals() const { return {calls_.get(), getters_.get(), left_out_.get()}; }
   // Defines `entry` in a frame with room for an event and the notes; takes first notes if more are wanted.
   bool Prepare(ConfigEntry* entry, CallExtras* extras);
   static uint64_t NotesBytes(const CallExtras& extras) {
     return extras.notes.empty() ? 0 : extras.notes.size() + CallWriter::kMaxRecordOverhead;
   }
-  bool NextFrame(uint64_t bytes);
+  // `entering`: for a call's entry, for which there may be no more room.
+  bool NextFrame(uint64_t bytes, bool entering);
   // Most bytes that `stack` needs in frame number `frame`, with the definitions that the frame doesn't have yet.
   static uint64_t StackBytes(const RecordedPlace* stack, uint32_t frame);
   void WriteStack(RecordedPlace* stack);
@@ -236,10 +243,13 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   uint64_t counted_bytes_ = 0;                      // of the tables, as counted in the process's budget
   std::shared_ptr<const RecorderOptions> options_;  // the session's
   ThreadCount getters_;
-  std::shared_ptr<CallWindow> window_;  // null: all calls are recorded
-  ThreadCount left_out_;                // by the window
-  uint64_t asked_ = 0;                  // how many calls the window was asked for
-  uint64_t stale_calls_ = 0;            // open calls that were entered in earlier sessions
+  std::shared_ptr<CallWindow> window_;    // null: all calls are recorded
+  ThreadCount left_out_;                  // by the window
+  bool only_counts_ = false;              // the job's logs have no room for more entries
+  std::shared_ptr<CallCounter> counter_;  // null: there is always room
+  std::vector<CallCount*> counts_;        // that the tables refer to; null: of the process that forked this one
+  uint64_t asked_ = 0;                    // how many calls the window was asked for
+  uint64_t stale_calls_ = 0;              // open calls that were entered in earlier sessions
   uint64_t number_ = 0;
   uint64_t os_id_ = 0;
   uint32_t next_frame_bytes_ = 0;
@@ -301,7 +311,8 @@ inline void ThreadRecorder::Leave(const CallResult& result) {
 inline void ThreadRecorder::LeaveInnermost(const CallResult& result, uint64_t time) {
   if (!OwnsInnermostCall()) return;
   const uint64_t result_bytes = result.known() ? result.bytes() + CallWriter::kMaxRecordOverhead : 0;
-  const bool fits = writer_.FitsEvent(result_bytes) || NextFrame(CallWriter::kMaxEventBytes + result_bytes);
+  const bool fits =
+      writer_.FitsEvent(result_bytes) || NextFrame(CallWriter::kMaxEventBytes + result_bytes, /*entering=*/false);
   --open_calls_;
   if (!fits) return;
   if (result_bytes != 0) writer_.Result(result);

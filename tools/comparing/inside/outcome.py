@@ -112,8 +112,9 @@ def digest_of(value):
     if isinstance(value, (list, tuple)):
         return [type(value).__name__, *map(digest_of, value)]
     if isinstance(value, BaseException):
-        # PyTorch's error for an operator that a backend lacks lists the operator's kernels.
-        text = re.sub(r"(?m)^\w+: torchtrace \[kernel\]\n", "", without_addresses(str(value)))
+        # PyTorch's error for an operator that a backend lacks lists its keys and its kernels.
+        text = re.sub(r"\bFake, (?=Python\b)", "", without_addresses(str(value)))
+        text = re.sub(r"(?m)^\w+: torchtrace \[kernel\]\n", "", text)
         return f"{type(value).__name__}: {text}"
     if isinstance(value, float):
         return value.hex()
