@@ -437,6 +437,54 @@ def test_as_another_user(start):
     program.ends()
 
 
+# In these, Python code that torchtrace runs raises before it has begun.
+WAIT = """while not os.access("stop", os.F_OK): time.sleep(0.001)"""
+RAISING = {
+    "audit hook": f"""
+def hook(event, args):
+    if event == "compile":
+        raise ZeroDivisionError
+sys.addaudithook(hook)
+{WAIT}
+""",
+    "trace function": f"""
+def trace(frame, event, argument):
+    raise ZeroDivisionError
+sys.settrace(trace)
+{WAIT}
+""",
+    "deep calls": f"""
+def call():
+    try:
+        call()
+    except RecursionError:
+        {WAIT}
+call()
+""",
+}
+
+
+@pytest.mark.parametrize("how", RAISING)
+def test_nothing_is_raised_in_the_program_if_no_code_can_run(start, how):
+    begin = "import os, sys, time\nprint('ready', flush=True)"
+    program = start(f"{begin}{RAISING[how]}print('done')")
+    refused = program.attach(*LEVEL_ZERO, "-o", "out", status=2)
+    assert f"process {program.pid} can't be attached to: it can't run what" in refused.err
+    (program.folder / "stop").touch()
+    out, err = program.process.communicate(timeout=60)
+    assert (out, program.process.returncode) == ("done\n", 0)
+    assert "Error" in err and "SystemError" not in err
+
+
+WITHOUT_MAIN = CALLS.replace("import mine", "import mine\ndel sys.modules['__main__']")
+
+
+def test_a_main_module_that_the_program_has_taken_out_stays_out(start):
+    program = start(WITHOUT_MAIN + "print('__main__' in sys.modules)")
+    program.attach(*LEVEL_ZERO, "--duration", "100ms", "-qo", "out")
+    program.ends("done\nFalse\n")
+
+
 TORCH = """
 import os, time, torch, torch._dynamo
 from torch._dynamo.utils import counters
