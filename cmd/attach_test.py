@@ -287,7 +287,7 @@ def test_the_program_ends_or_is_killed_while_it_is_traced(start):
 
 RANKS = f"""
 import os, subprocess, sys
-run = [{tool.PYTHON!r}, "calls.py"]
+run = [{tool.PYTHON!r}, "calls.py", "torch._inductor.compile_worker"]  # no helper
 ranks = [subprocess.Popen(run, env=dict(os.environ, RANK=str(i)), stdout=-1) for i in range(3)]
 for rank in ranks:
     rank.stdout.readline()
@@ -301,10 +301,14 @@ print("done")
 def test_the_ranks_of_a_job(start, tmp_path):
     (tmp_path / "calls.py").write_text(CALLS)
     program = start(RANKS)
-    program.attach(*LEVEL_ZERO, "--rank", "0,2", "--duration", "300ms", "-qo", "two")
+    attaching = program.attaching(*LEVEL_ZERO, "--rank", "0,2", "-o", "two")
+    assert "attached to 2 of 2 processes" in line_of(attaching)
+    time.sleep(0.1)
+    attaching.send_signal(signal.SIGINT)
+    assert attaching.wait(30) == 0
     processes = program.info("two")["processes"]
     assert len(processes) == 2 and all(each["calls"] > 0 for each in processes)
-    everybody = ("--children", "--duration", "300ms", "-qo", "all")
+    everybody = ("--children", "--duration", "1s", "-qo", "all")
     said = program.attach(*LEVEL_ZERO, *everybody).err
     # The job's own process waits for the ranks.
     assert f"process {program.pid} was not traced" in said
