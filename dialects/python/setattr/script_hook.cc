@@ -121,8 +121,9 @@ class Script {
   // In classes. Before 3.12.
   void BindChanged() {
     std::vector<PyObject*> changed;
-    for (auto& [dict, place] : classes_) {
-      if (const uint64_t version = DictVersion(dict); std::exchange(place.version, version) != version) {
+    for (auto& [dict, seen] : versions_) {
+      if (const uint64_t version = DictVersion(dict); version != seen) {
+        seen = version;
         changed.push_back(dict);
       }
     }
@@ -147,7 +148,6 @@ class Script {
   struct ClassPlace {
     PyTypeObject* type;
     std::string name;
-    uint64_t version;  // of its dictionary
   };
 
   static const TracedApi* Api(const std::string& name) { return MakeTracedApi(kSetattrLevel, name, Py_None); }
@@ -185,7 +185,7 @@ class Script {
     if (!Hold(reinterpret_cast<PyObject*>(type))) return;
     PatchCallable(kSetattrLevel, reinterpret_cast<PyObject*>(type), Api(name), &patches_);
     PyObject* const dict = DictOf(type);
-    classes_.insert_or_assign(dict, ClassPlace{type, name, DictVersion(dict)});
+    if (classes_.insert_or_assign(dict, ClassPlace{type, name}).second) versions_.emplace_back(dict, DictVersion(dict));
     WatchDict(g_dict_watcher, dict);
     BindAll(dict);
   }
@@ -229,7 +229,8 @@ class Script {
   absl::flat_hash_map<PyObject*, PatchList> functions_;
   absl::flat_hash_set<PyObject*> held_;
   absl::flat_hash_map<PyObject*, ClassPlace> classes_;  // by their dictionaries, also of earlier traces: all stay alive
-  PatchList patches_;                                   // of objects that are held
+  std::vector<std::pair<PyObject*, uint64_t>> versions_;  // of these dictionaries, when all was bound
+  PatchList patches_;                                     // of objects that are held
 };
 
 Script& TheScript() {
