@@ -36,6 +36,7 @@
 #include "tracer/attach/attached_process.h"
 #include "tracer/attach/process_status.h"
 #include "tracer/attach/remote_python.h"
+#include "tracer/follow/helper_programs.h"
 #include "tracer/launch/find_python.h"
 #include "tracer/launch/follow_task.h"
 #include "tracer/launch/output_folder.h"
@@ -91,11 +92,11 @@ void Tick() {
   nanosleep(&tick, nullptr);
 }
 
-bool IsHelper(const std::vector<std::string>& command) {
-  const std::string words = absl::StrJoin(command, " ");
-  return absl::StrContains(words, "from multiprocessing.resource_tracker import main") ||
-         absl::StrContains(words, "torch/_inductor/compile_worker") ||
-         absl::StrContains(words, "torch._inductor.compile_worker");
+bool IsHelperProcess(pid_t pid) {
+  const std::vector<std::string> command = CommandLineOf(pid);
+  std::vector<const char*> words;
+  for (const std::string& word : command) words.push_back(word.c_str());
+  return IsHelper(static_cast<int>(words.size()), words.data());
 }
 
 // The script's words, as python gets them: python's own options are left out.
@@ -116,7 +117,7 @@ absl::StatusOr<std::vector<pid_t>> FindRanks(pid_t parent, const std::string& wa
   std::map<uint64_t, pid_t> found;
   for (const pid_t pid : ProcessesBelow(parent)) {
     uint64_t rank = 0;
-    if (!absl::SimpleAtoi(VariableOf(pid, "RANK"), &rank) || !numbers->Contains(rank) || IsHelper(CommandLineOf(pid))) {
+    if (!absl::SimpleAtoi(VariableOf(pid, "RANK"), &rank) || !numbers->Contains(rank) || IsHelperProcess(pid)) {
       continue;
     }
     found.emplace(rank, pid);
@@ -154,7 +155,7 @@ absl::StatusOr<ChosenProcesses> ChooseProcesses(const AttachOptions& options) {
   known.insert(getpid());
   for (const pid_t pid : chosen.named) {
     for (const pid_t below : ProcessesBelow(pid)) {
-      if (known.insert(below).second && !IsHelper(CommandLineOf(below))) chosen.children.push_back(below);
+      if (known.insert(below).second && !IsHelperProcess(below)) chosen.children.push_back(below);
     }
   }
   return chosen;

@@ -287,7 +287,7 @@ def test_the_program_ends_or_is_killed_while_it_is_traced(start):
 
 RANKS = f"""
 import os, subprocess, sys
-run = [{tool.PYTHON!r}, "calls.py"]
+run = [{tool.PYTHON!r}, "calls.py", "torch._inductor.compile_worker"]  # no helper
 ranks = [subprocess.Popen(run, env=dict(os.environ, RANK=str(i)), stdout=-1) for i in range(3)]
 for rank in ranks:
     rank.stdout.readline()
@@ -301,10 +301,14 @@ print("done")
 def test_the_ranks_of_a_job(start, tmp_path):
     (tmp_path / "calls.py").write_text(CALLS)
     program = start(RANKS)
-    program.attach(*LEVEL_ZERO, "--rank", "0,2", "--duration", "300ms", "-qo", "two")
+    attaching = program.attaching(*LEVEL_ZERO, "--rank", "0,2", "-o", "two")
+    assert "attached to 2 of 2 processes" in line_of(attaching)
+    time.sleep(0.1)
+    attaching.send_signal(signal.SIGINT)
+    assert attaching.wait(30) == 0
     processes = program.info("two")["processes"]
     assert len(processes) == 2 and all(each["calls"] > 0 for each in processes)
-    everybody = ("--children", "--duration", "300ms", "-qo", "all")
+    everybody = ("--children", "--duration", "1s", "-qo", "all")
     said = program.attach(*LEVEL_ZERO, *everybody).err
     # The job's own process waits for the ranks.
     assert f"process {program.pid} was not traced" in said
@@ -435,6 +439,54 @@ def test_as_another_user(start):
     said = f"process {program.pid} belongs to user root: `sudo "
     assert ended.returncode == 2 and said in ended.stderr, ended
     program.ends()
+
+
+# In these, Python code that torchtrace runs raises before it has begun.
+WAIT = """while not os.access("stop", os.F_OK): time.sleep(0.001)"""
+RAISING = {
+    "audit hook": f"""
+def hook(event, args):
+    if event == "compile":
+        raise ZeroDivisionError
+sys.addaudithook(hook)
+{WAIT}
+""",
+    "trace function": f"""
+def trace(frame, event, argument):
+    raise ZeroDivisionError
+sys.settrace(trace)
+{WAIT}
+""",
+    "deep calls": f"""
+def call():
+    try:
+        call()
+    except RecursionError:
+        {WAIT}
+call()
+""",
+}
+
+
+@pytest.mark.parametrize("how", RAISING)
+def test_nothing_is_raised_in_the_program_if_no_code_can_run(start, how):
+    begin = "import os, sys, time\nprint('ready', flush=True)"
+    program = start(f"{begin}{RAISING[how]}print('done')")
+    refused = program.attach(*LEVEL_ZERO, "-o", "out", status=2)
+    assert f"process {program.pid} can't be attached to: it can't run what" in refused.err
+    (program.folder / "stop").touch()
+    out, err = program.process.communicate(timeout=60)
+    assert (out, program.process.returncode) == ("done\n", 0)
+    assert "Error" in err and "SystemError" not in err
+
+
+WITHOUT_MAIN = CALLS.replace("import mine", "import mine\ndel sys.modules['__main__']")
+
+
+def test_a_main_module_that_the_program_has_taken_out_stays_out(start):
+    program = start(WITHOUT_MAIN + "print('__main__' in sys.modules)")
+    program.attach(*LEVEL_ZERO, "--duration", "100ms", "-qo", "out")
+    program.ends("done\nFalse\n")
 
 
 TORCH = """

@@ -13,6 +13,7 @@
 
 #include <initializer_list>
 
+#include "tracer/follow/helper_programs.h"
 #include "tracer/launch/runtime_api.h"
 
 namespace torchtrace {
@@ -63,25 +64,6 @@ const char* PythonVersion() {
   if (name == nullptr || strncmp(name, "/python", 7) != 0) return nullptr;
   const auto version = reinterpret_cast<const char* (*)()>(dlsym(RTLD_DEFAULT, "Py_GetVersion"));
   return version != nullptr && dlsym(RTLD_DEFAULT, "Py_BytesMain") != nullptr ? version() : nullptr;
-}
-
-bool StartsWith(const char* text, const char* start) { return strncmp(text, start, strlen(start)) == 0; }
-bool EndsWith(const char* text, const char* end) {
-  const size_t bytes = strlen(text), end_bytes = strlen(end);
-  return bytes >= end_bytes && strcmp(text + bytes - end_bytes, end) == 0;
-}
-
-// Programs of Python's and PyTorch's own, which run no code of the program. multiprocessing's fork server does: its
-// forks are the program's.
-bool IsHelper(int argc, char** argv) {
-  for (int i = 1; i < argc; ++i) {
-    const char* const next = i + 1 < argc ? argv[i + 1] : "";
-    if (strcmp(argv[i], "-c") == 0) return StartsWith(next, "from multiprocessing.resource_tracker import main");
-    if (strcmp(argv[i], "-m") == 0) return strcmp(next, "torch._inductor.compile_worker") == 0;
-    if (strcmp(argv[i], "-X") == 0 || strcmp(argv[i], "-W") == 0) ++i;
-    if (*argv[i] != '-') return EndsWith(argv[i], "torch/_inductor/compile_worker/__main__.py");
-  }
-  return false;
 }
 
 // The text of a task's file; null: it is not one that this user wrote (`why`), or its run's trace was replaced.

@@ -151,6 +151,11 @@ def test_numpy_and_torch(tmp_path):
             "--disable-torch-api-list is for level 0, which isn't traced",
         ),
         (
+            ["-l", "0", "--api-list", "own.txt"],
+            "own.txt:1: __main__.f can't be listed: --library __main__ traces all of the program's "
+            "own functions",
+        ),
+        (
             ["-l", "0", "--disable-torch-api-list", "--api-list", "x.txt"],
             "--disable-torch-api-list traces everything that is found, and --api-list what a file "
             "names: give one of them",
@@ -162,6 +167,7 @@ def test_numpy_and_torch(tmp_path):
 )
 def test_usage(tmp_path, args, message):
     (tmp_path / "x.txt").write_text("json.dumps\n")
+    (tmp_path / "own.txt").write_text("__main__.f\n")
     (tmp_path / "nothing.py").write_text("_x = 1\n")
     done = run(tmp_path, "-q", *args, "-c", "print('ran')")
     assert (done.status, done.out) == (125, "")

@@ -170,6 +170,11 @@ absl::StatusOr<LibraryList> ListLibrary(const std::string& library, bool everyth
 absl::Status CheckListed(const ApiList& list, const RecordingOptions& options, const ScannedPython& python) {
   std::vector<WrittenName> unknown;
   for (const ApiEntry& api : list.apis) {
+    if (api.name.starts_with(absl::StrCat(kScriptLibrary, "."))) {
+      return absl::InvalidArgumentError(absl::StrCat(options.api_list, ":", api.line, ": ", api.name,
+                                                     " can't be listed: --library ", kScriptLibrary,
+                                                     " traces all of the program's own functions"));
+    }
     if (api.known_by_user) continue;
     const WrittenName name = {api.name, absl::StrCat(options.api_list, ":", api.line, ": "), {}};
     if (const std::string canonical = CanonicalName(api.name);

@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstdio>
 #include <functional>
 #include <memory>
@@ -41,6 +42,36 @@ constexpr char kText[] =
 constexpr int kRemoteExecMinor = 14;
 
 constexpr uint64_t kMemoryBytes = 64 << 10;
+
+// In the process's memory. What a pending call returns can become an exception in the program, so PyRun_SimpleString
+// isn't one itself: it is called as what destroys the key of a hash table of CPython's, which ignores its result. The
+// table and what it consists of are "freed" by sigemptyset, which returns 0 and leaves zeros; the table comes last.
+struct Request {
+  struct alignas(sizeof(sigset_t)) Table {
+    uint64_t entries = 1, buckets = 1, bucket_array = 0, get_entry = 0, hash = 0, compare = 0;
+    uint64_t destroy_key = 0, destroy_value = 0, allocate = 0, free = 0;
+  } table;
+  struct alignas(sizeof(sigset_t)) Bucket {
+    uint64_t first = 0;
+  } bucket;
+  struct alignas(sizeof(sigset_t)) Entry {
+    uint64_t next = 0, hash = 0, key = 0, value = 0;
+  } entry;
+
+  // At `address`, with the text behind it.
+  Request(uint64_t address, const RemotePython& python) {
+    table.bucket_array = address + offsetof(Request, bucket);
+    table.destroy_key = python.run_simple_string.address;
+    table.free = python.libc.sigemptyset.address;
+    bucket.first = address + offsetof(Request, entry);
+    entry.key = address + sizeof(Request);
+  }
+};
+
+// In place of an answer.
+constexpr char kNoAnswer[] =
+    "failed it can't run what it is asked to: its calls are too deep, an audit hook or trace function raises, or its "
+    "Python is ending";
 constexpr int64_t kAgainNs = 100'000'000;
 // An import is waited for so long: some programs run inside of one.
 constexpr int64_t kImportNs = 10'000'000'000;
@@ -123,16 +154,19 @@ void AttachedProcess::AskAgain() {
 
 void AttachedProcess::Look() {
   if (state_ == kUnasked || state_ == kEnded || state_ == kFailed) return;
-  const bool lives = Lives();
+  const bool lives = Lives(), over = IsCallOver();
   const std::string path = AnswerPath();
-  if (absl::StatusOr<std::string> answer = ReadWholeFile(path); is_asked() && answer.ok()) {
+  const absl::StatusOr<std::string> answer = ReadWholeFile(path);
+  if (is_asked() && answer.ok() && over) {
     unlink(path.c_str());
     TakeAnswer(*answer);
   } else if (!lives) {
     if (state_ == kBeginning) return Fail(absl::StrCat("process ", pid_, " has ended"));
     state_ = kEnded;
-  } else if (ask_at_ns_ != 0 && MonotonicNowNs() >= ask_at_ns_) {
-    AskAgain();
+  } else if (ask_at_ns_ != 0) {
+    if (MonotonicNowNs() >= ask_at_ns_) AskAgain();
+  } else if (is_asked() && over && memory_ != 0) {
+    TakeAnswer(kNoAnswer);
   }
 }
 
@@ -140,7 +174,8 @@ void AttachedProcess::TakeAnswer(const std::string& answer) {
   absl::string_view rest = answer;
   if (absl::ConsumePrefix(&rest, "failed ")) {
     FreeMemory();
-    return Fail(absl::StrCat("process ", pid_, " can't be attached to: ", rest));
+    return Fail(absl::StrCat("process ", pid_,
+                             state_ == kBeginning ? " can't be attached to: " : " has not closed its trace: ", rest));
   }
   if (absl::ConsumePrefix(&rest, "done")) {
     state_ = state_ == kBeginning ? kTracing : kEnded;
@@ -189,10 +224,18 @@ absl::Status AttachedProcess::AddPendingCall(const std::string& text) {
     if (*mapped <= 0) return absl::ResourceExhaustedError(absl::StrCat("process ", pid_, " has no memory left"));
     memory_ = static_cast<uint64_t>(*mapped);
   }
-  const std::string with_end = text + '\0';
-  if (with_end.size() > kMemoryBytes) return absl::InvalidArgumentError("the output folder's name is too long");
-  if (!WriteMemory(pid_, memory_, with_end)) return WhyRefused(pid_, errno);
-  return (*thread)->Call(python_.add_pending_call, {python_.run_simple_string.address, memory_}).status();
+  const Request request(memory_, python_);
+  std::string bytes(reinterpret_cast<const char*>(&request), sizeof request);
+  absl::StrAppend(&bytes, text, absl::string_view("", 1));
+  if (bytes.size() > kMemoryBytes) return absl::InvalidArgumentError("the output folder's name is too long");
+  if (!WriteMemory(pid_, memory_, bytes)) return WhyRefused(pid_, errno);
+  return (*thread)->Call(python_.add_pending_call, {python_.destroy_table.address, memory_}).status();
+}
+
+// Whether nothing is called any more that uses the memory.
+bool AttachedProcess::IsCallOver() const {
+  uint64_t entries = 0;
+  return memory_ == 0 || !ReadMemory(pid_, memory_ + offsetof(Request, table.entries), &entries) || entries == 0;
 }
 
 absl::Status AttachedProcess::RemoteExec(const std::string& text) {

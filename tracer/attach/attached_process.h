@@ -61,6 +61,7 @@ class AttachedProcess {
   absl::Status CheckIsSame() const;
   absl::Status RunText(const std::string& text);
   absl::Status AddPendingCall(const std::string& text);
+  bool IsCallOver() const;
   absl::Status RemoteExec(const std::string& text);
   void FreeMemory();
 

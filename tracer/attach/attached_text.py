@@ -25,6 +25,12 @@ def answer(state, text=""):
         pass  # nobody waits for it
 
 
+def is_new(module):
+    """Whether Python has just made this `__main__`, as the program has taken out its own."""
+    names = vars(module).items() if module is not None else ()
+    return all(value is None for name, value in names if name not in ("__name__", "__builtins__"))
+
+
 def is_importing():
     frame = sys._getframe()
     while frame is not None and frame.f_code.co_filename != "<frozen importlib._bootstrap>":
@@ -126,4 +132,6 @@ def attached():
         native.release_signals(RAISED, sys._getframe(2))
 
 
+if is_new(sys.modules.get("__main__")):
+    sys.modules.pop("__main__", None)
 attached()

@@ -22,6 +22,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "serialize/base/command_name.h"
+#include "serialize/base/proc_stat.h"
 
 namespace torchtrace {
 namespace {
@@ -73,7 +74,6 @@ ProcessStatus ParseProcessStatus(std::string_view text) {
     if (field.first == "Tgid") status.process = FirstNumber<pid_t>(field.second);
     if (field.first == "Name") status.name = std::string(field.second);
     if (field.first == "State" && !field.second.empty()) status.state = field.second[0];
-    if (field.first == "PPid") status.parent = FirstNumber<pid_t>(field.second);
     if (field.first == "TracerPid") status.tracer = FirstNumber<pid_t>(field.second);
     // Real, effective, saved, and of the file system.
     if (field.first == "Uid") status.user = FirstNumber<uid_t>(field.second, 1);
@@ -136,9 +136,7 @@ std::vector<pid_t> ProcessesBelow(pid_t pid) {
   for (fs::directory_iterator entry("/proc", error), end; !error && entry != end; entry.increment(error)) {
     pid_t process = 0;
     if (!absl::SimpleAtoi(entry->path().filename().string(), &process)) continue;
-    if (const absl::StatusOr<ProcessStatus> status = ReadProcessStatus(process); status.ok()) {
-      children.emplace(status->parent, process);
-    }
+    if (const pid_t parent = ParentOf(process); parent != 0) children.emplace(parent, process);
   }
   std::vector<pid_t> below;
   const auto add = [&](pid_t parent) {

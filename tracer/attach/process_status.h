@@ -19,9 +19,8 @@ struct ProcessStatus {
   pid_t process = 0;  // of which this is a thread
   std::string name;   // of its main thread
   char state = '?';   // of its main thread, as ps shows it
-  pid_t parent = 0;
-  pid_t tracer = 0;  // who traces it; 0: nobody
-  uid_t user = 0;    // effective
+  pid_t tracer = 0;   // who traces it; 0: nobody
+  uid_t user = 0;     // effective
   gid_t group = 0;
 };
 

@@ -193,6 +193,7 @@ RemoteLibc FindRemoteLibc(pid_t pid) {
     if (image.Find("__libc_start_main").address == 0) return false;
     libc.mmap = image.Find("mmap");
     libc.munmap = image.Find("munmap");
+    libc.sigemptyset = image.Find("sigemptyset");
     libc.sigreturn = FindCode(pid, mappings, path, kSigreturn);
     return libc.mmap.address != 0;
   });
@@ -215,12 +216,13 @@ absl::StatusOr<RemotePython> FindRemotePython(pid_t pid) {
     python.add_pending_call = image.Find("Py_AddPendingCall");
     if (python.add_pending_call.address == 0) return false;
     python.run_simple_string = image.Find("PyRun_SimpleString");
+    python.destroy_table = image.Find("_Py_hashtable_destroy");
     python.acquire_lock = image.Find("PyThread_acquire_lock_timed");
     is_known = ReadVersion(pid, image, &python);
     return true;
   });
   if (!is_known) return NoPython(pid, absl::StrCat("(", python.program, ") runs a Python older than 3.10"));
-  if (python.run_simple_string.address == 0) {
+  if (python.run_simple_string.address == 0 || python.destroy_table.address == 0) {
     return NoPython(pid, absl::StrCat("(", python.program, ") runs no CPython that torchtrace can find"));
   }
   python.libc = FindRemoteLibc(pid);

@@ -21,7 +21,7 @@ struct RemoteFunction {
 
 // The C library; addresses are 0 if they weren't found.
 struct RemoteLibc {
-  RemoteFunction mmap, munmap;
+  RemoteFunction mmap, munmap, sigemptyset;
   uint64_t sigreturn = 0;  // its code that returns from a signal handler
 };
 RemoteLibc FindRemoteLibc(pid_t pid);
@@ -30,7 +30,7 @@ struct RemotePython {
   int minor = 0;
   std::string version;  // "3.11.7"; of 3.10 only "3.10"
   std::string program;  // the executable
-  RemoteFunction add_pending_call, run_simple_string, acquire_lock;
+  RemoteFunction add_pending_call, run_simple_string, destroy_table, acquire_lock;
   RemoteLibc libc;
   std::string image;  // changes when the process becomes another program
 };

@@ -147,7 +147,7 @@ StoppedThread::StoppedThread(pid_t pid, const RemoteLibc& libc) : pid_(pid), lib
 
 absl::StatusOr<std::unique_ptr<StoppedThread>> StoppedThread::Stop(pid_t pid, const RemoteLibc& libc,
                                                                    const RemoteFunction& wait) {
-  if (libc.mmap.address == 0 || libc.munmap.address == 0 || libc.sigreturn == 0) {
+  if (libc.mmap.address == 0 || libc.munmap.address == 0 || libc.sigemptyset.address == 0 || libc.sigreturn == 0) {
     return absl::UnimplementedError(
         absl::StrCat("process ", pid, " can't be attached to: torchtrace doesn't know its C library"));
   }

@@ -38,7 +38,7 @@ bool IsScriptModule(PyObject* name) {
   return name != nullptr && (TextIs(name, kScriptModules[0]) || TextIs(name, kScriptModules[1]));
 }
 
-// Methods that operators and statements call: SLOTS of dialects/scan/scan_library.py.
+// Methods that operators and statements call, SLOTS of dialects/scan/scan_library.py; and the one that calls do.
 bool IsOperator(const std::string& name) {
   static const auto* const names = [] {
     auto* const made = new absl::flat_hash_set<std::string>;
@@ -46,9 +46,10 @@ bool IsOperator(const std::string& name) {
          absl::StrSplit("add sub mul matmul truediv floordiv mod divmod pow lshift rshift and xor or", ' ')) {
       for (const char* const prefix : {"", "r", "i"}) made->insert(absl::StrCat("__", prefix, binary, "__"));
     }
-    for (const auto other : absl::StrSplit("lt le eq ne gt ge neg pos abs invert bool int float complex index round "
-                                           "trunc floor ceil len contains getitem setitem delitem iter next reversed",
-                                           ' ')) {
+    for (const auto other :
+         absl::StrSplit("lt le eq ne gt ge neg pos abs invert bool int float complex index round "
+                        "trunc floor ceil len contains getitem setitem delitem iter next reversed call",
+                        ' ')) {
       made->insert(absl::StrCat("__", other, "__"));
     }
     return made;
@@ -77,6 +78,8 @@ bool IsOfScript(PyObject* object) {
          IsText(InstanceAttribute(object, "__name__"));
 }
 
+int g_dict_watcher = -1;  // since 3.12
+
 // All is guarded by the GIL.
 class Script {
  public:
@@ -86,15 +89,16 @@ class Script {
   }
   bool on() const { return on_; }
 
-  // A name of the script's module that is being bound.
-  void Bind(PyObject* key, PyObject* value) {
+  // A name that is being bound, in the script's module or one of its classes.
+  void Bind(PyObject* dict, PyObject* key, PyObject* value) {
     if (!on_ || value == nullptr || !IsText(key)) return;
-    if (Py_TYPE(value) == &PyMethod_Type) value = PyMethod_GET_FUNCTION(value);
-    if (!IsOfScript(value)) return;
     try {
-      const std::string name = TextOf(key);
-      if (!everything_ && name.starts_with('_')) return;
-      Add(value, absl::StrCat(kScriptLibrary, ".", name));
+      if (const auto of = classes_.find(dict); of != classes_.end()) {
+        const ClassPlace place = of->second;
+        AddMember(place, value, TextOf(key));
+      } else {
+        BindInModule(TextOf(key), value);
+      }
     } catch (const std::exception& error) {
       Recorder::Get()->Stop(error.what());
     }
@@ -108,10 +112,22 @@ class Script {
       if (!Has(value)) bound.emplace_back(Py_NewRef(key), Py_NewRef(value));
     }
     for (const auto& [each, its_value] : bound) {
-      Bind(each, its_value);
+      Bind(dict, each, its_value);
       Py_DECREF(each);
       Py_DECREF(its_value);
     }
+  }
+
+  // In classes. Before 3.12.
+  void BindChanged() {
+    std::vector<PyObject*> changed;
+    for (auto& [dict, seen] : versions_) {
+      if (const uint64_t version = DictVersion(dict); version != seen) {
+        seen = version;
+        changed.push_back(dict);
+      }
+    }
+    for (PyObject* const dict : changed) BindAll(dict);
   }
 
   bool Has(PyObject* object) const { return functions_.contains(object) || held_.contains(object); }
@@ -129,7 +145,18 @@ class Script {
   }
 
  private:
+  struct ClassPlace {
+    PyTypeObject* type;
+    std::string name;
+  };
+
   static const TracedApi* Api(const std::string& name) { return MakeTracedApi(kSetattrLevel, name, Py_None); }
+
+  void BindInModule(const std::string& name, PyObject* value) {
+    if (Py_TYPE(value) == &PyMethod_Type) value = PyMethod_GET_FUNCTION(value);
+    if (!IsOfScript(value) || (!everything_ && name.starts_with('_'))) return;
+    Add(value, absl::StrCat(kScriptLibrary, ".", name));
+  }
 
   void Add(PyObject* object, const std::string& name) {
     if (PyFunction_Check(object)) {
@@ -157,25 +184,21 @@ class Script {
   void AddClass(PyTypeObject* type, const std::string& name) {
     if (!Hold(reinterpret_cast<PyObject*>(type))) return;
     PatchCallable(kSetattrLevel, reinterpret_cast<PyObject*>(type), Api(name), &patches_);
-    std::vector<std::pair<std::string, PyObject*>> members;
-    PyObject *key, *value;
-    for (Py_ssize_t at = 0; PyDict_Next(DictOf(type), &at, &key, &value) != 0;) {
-      if (IsText(key)) members.emplace_back(TextOf(key), value);
-    }
-    for (const auto& [member, object] : members) {
-      if (member == "__init__" && PyFunction_Check(object)) {
-        PatchConstructor(kSetattrLevel, type, Api(name), &functions_[object]);
-      } else {
-        AddMember(type, object, name, member);
-      }
-    }
+    PyObject* const dict = DictOf(type);
+    if (classes_.insert_or_assign(dict, ClassPlace{type, name}).second) versions_.emplace_back(dict, DictVersion(dict));
+    WatchDict(g_dict_watcher, dict);
+    BindAll(dict);
   }
 
-  void AddMember(PyTypeObject* type, PyObject* object, const std::string& of, const std::string& member) {
+  void AddMember(const ClassPlace& of, PyObject* object, const std::string& member) {
+    if (member == "__init__" && PyFunction_Check(object)) {
+      if (!Has(object)) PatchConstructor(kSetattrLevel, of.type, Api(of.name), &functions_[object]);
+      return;
+    }
     if (IsSpecial(member) ? !IsOperator(member) : !everything_ && member.starts_with('_')) return;
-    const std::string name = absl::StrCat(of, ".", member);
+    const std::string name = absl::StrCat(of.name, ".", member);
     if (Py_TYPE(object) == &PyProperty_Type) {
-      if (everything_) AddProperty(type, object, name);
+      if (everything_) AddProperty(of.type, object, name);
       return;
     }
     if (Py_TYPE(object) == &PyStaticMethod_Type || Py_TYPE(object) == &PyClassMethod_Type) {
@@ -188,7 +211,8 @@ class Script {
     const auto qualified = [](PyObject* of_type) {
       return TextOf(reinterpret_cast<PyHeapTypeObject*>(of_type)->ht_qualname);
     };
-    if (qualified(object) == absl::StrCat(qualified(reinterpret_cast<PyObject*>(type)), ".", member)) Add(object, name);
+    if (qualified(object) == absl::StrCat(qualified(reinterpret_cast<PyObject*>(of.type)), ".", member))
+      Add(object, name);
   }
 
   void AddProperty(PyTypeObject* type, PyObject* property, const std::string& name) {
@@ -204,7 +228,9 @@ class Script {
   bool everything_ = false;
   absl::flat_hash_map<PyObject*, PatchList> functions_;
   absl::flat_hash_set<PyObject*> held_;
-  PatchList patches_;  // of objects that are held
+  absl::flat_hash_map<PyObject*, ClassPlace> classes_;  // by their dictionaries, also of earlier traces: all stay alive
+  std::vector<std::pair<PyObject*, uint64_t>> versions_;  // of these dictionaries, when all was bound
+  PatchList patches_;                                     // of objects that are held
 };
 
 Script& TheScript() {
@@ -223,14 +249,23 @@ struct Looked {
   uint64_t version;
 };
 Looked g_looked[std::size(kScriptModules)];
+// Where the script runs, whatever it puts in the place of its module.
+Looked g_first;
+
+void LookIn(PyObject* dict, Looked* looked) {
+  if (dict == nullptr || (dict == looked->dict && DictVersion(dict) == looked->version)) return;
+  *looked = {dict, DictVersion(dict)};
+  TheScript().BindAll(dict);
+}
+
+PyObject* DictOfScript(const char* name) { return DictOfModule(PyDict_GetItemString(PyImport_GetModuleDict(), name)); }
 
 void Look() {
+  LookIn(g_first.dict, &g_first);
   for (size_t i = 0; i < std::size(kScriptModules); ++i) {
-    PyObject* const dict = DictOfModule(PyDict_GetItemString(PyImport_GetModuleDict(), kScriptModules[i]));
-    if (dict == nullptr || (dict == g_looked[i].dict && DictVersion(dict) == g_looked[i].version)) continue;
-    g_looked[i] = {dict, DictVersion(dict)};
-    TheScript().BindAll(dict);
+    if (PyObject* const dict = DictOfScript(kScriptModules[i]); dict != g_first.dict) LookIn(dict, &g_looked[i]);
   }
+  TheScript().BindChanged();
 }
 
 // True: `callable` has got an entry.
@@ -310,17 +345,18 @@ void BeginLooking() {
   CallFunctionsByType(true);
   if (kCallsSkipVectorcall) UseFrameEvaluation();
   for (Looked& looked : g_looked) looked = {};
+  g_first = {DictOfScript(kScriptLibrary), 0};
+  Py_XINCREF(g_first.dict);
   Look();
 }
 
 void EndLooking() {
   CallFunctionsByType(false);
   if (kCallsSkipVectorcall) ReleaseFrameEvaluation();
+  Py_CLEAR(g_first.dict);
 }
 
 // ---- Since 3.12: the dictionaries are watched ----
-
-int g_dict_watcher = -1;
 
 void WatchModule(PyObject* module) {
   PyObject* const dict = DictOfModule(module);
@@ -331,7 +367,7 @@ void WatchModule(PyObject* module) {
 
 void BindsInDict(PyObject* dict, PyObject* key, PyObject* value) {
   if (!TheScript().on()) return;
-  if (dict != PyImport_GetModuleDict()) return TheScript().Bind(key, value);
+  if (dict != PyImport_GetModuleDict()) return TheScript().Bind(dict, key, value);
   if (IsScriptModule(key)) WatchModule(value);
 }
 

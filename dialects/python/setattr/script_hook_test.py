@@ -138,8 +138,10 @@ decorate(function("decorated"))
 decorated(1, y=2)
 Once(function("once"))
 once(7)
+Once.__call__(object("Once"), 7)
 Single("Only", tuple(), {})
 Only()
+Single.__call__(type("Only"))
 steps(2)
 fails()
 short(1)
@@ -279,4 +281,69 @@ def test_the_methods_of_operators_are_those_of_scans(tmp_path):
     code = "class A:\n" + "".join(f"    def {name}(self): pass\n" for name in names)
     code += "".join(f"A.{name}(1)\n" for name in names)
     (tmp_path / "script.py").write_text(code)
-    assert trace(tmp_path, "script.py") == [f"__main__.A.{name}(1)" for name in sorted(SLOTS)]
+    called = sorted(SLOTS | {"__call__"})
+    assert trace(tmp_path, "script.py") == [f"__main__.A.{name}(1)" for name in called]
+
+
+REPLACED = """
+import sys, types
+sys.modules["__main__"] = types.SimpleNamespace()
+def f(x): pass
+f(1)
+sys.modules["__main__"] = types.ModuleType("__main__")
+def g(x): pass
+g(2)
+sys.modules["__main__"].h = h = lambda x: x
+h(3)
+"""
+
+
+def test_a_program_that_replaces_its_main_module(tmp_path):
+    (tmp_path / "script.py").write_text(REPLACED)
+    assert trace(tmp_path, "script.py") == [f"__main__.{call}" for call in ("f(1)", "g(2)", "h(3)")]
+
+
+LATER = """
+class A: pass
+class B(A):
+    def __call__(self, x): return x
+def method(name):
+    def called(self, *args): return name
+    return called
+for name in ("one", "_two", "__add__"):
+    setattr(A, name, method(name))
+a, b = A(), B()
+a.one(1); a._two(2); b.one(3); a + 4; b(5)
+A.__init__ = lambda self, n: None
+A(6)
+A.one = staticmethod(lambda x: x)
+a.one(7)
+del A.one
+B.three = classmethod(lambda cls, x: x)
+b.three(8)
+class A: pass
+A.one = method("one")
+A().one(9)
+"""
+LATER_CALLS = """
+method("one")
+method("_two")
+method("__add__")
+A()
+B()
+A.one(object("A"), 1)
+A.one(object("B"), 3)
+A.__add__(object("A"), 4)
+B.__call__(object("B"), 5)
+A(6)
+A.one(7)
+B.three(type("B"), 8)
+method("one")
+A()
+A.one(object("A"), 9)
+"""
+
+
+def test_methods_that_a_class_gets_later(tmp_path):
+    (tmp_path / "script.py").write_text(LATER)
+    assert own(trace(tmp_path, "script.py")) == LATER_CALLS.split("\n")[1:-1]
