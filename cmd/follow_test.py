@@ -272,6 +272,140 @@ def test_a_child_outlives_the_run(job):
     assert "not closed" in ended.err or "still run" in ended.err, ended.err
 
 
+# `fork` makes a process that lives on for a while, then calls the library.
+FORKED = """
+import ctypes, multiprocessing, os, sys, threading, time
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import mine
+def calls(count):
+    for i in range(count): mine.f(i)
+def leave():
+    null = os.open(os.devnull, os.O_RDWR)
+    for output in (1, 2): os.dup2(null, output)
+def fork(end, count, after=0.5):
+    sys.stdout.flush()
+    if os.fork() == 0:
+        leave()
+        time.sleep(after)
+        calls(count)
+        end()
+"""
+
+
+def wait_for(job, counts):
+    deadline = time.time() + 30
+    while job.counts() != counts and time.time() < deadline:
+        time.sleep(0.1)
+    assert job.counts() == counts
+
+
+def check_files(job):
+    """Those in the folder are the ones that `render` makes, once nobody writes there."""
+    while (job.folder / "out/log/.lock").exists():
+        time.sleep(0.05)
+    made = tool.torchtrace("render", "-q", "-o", "again", "out", cwd=job.folder)
+    assert made.status == 0, made
+    for path in (job.folder / "again").iterdir():
+        assert path.read_text() == (job.folder / "out" / path.name).read_text(), path.name
+    shutil.rmtree(job.folder / "again")
+    assert [path.name for path in (job.folder / "out").iterdir() if path.name[0] == "."] == []
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "lambda: os._exit(3)",
+        "lambda: sys.exit(3)",
+        "lambda: ctypes.CDLL(None).exit(3)",
+        "lambda: os.execv('/bin/true', ['true'])",
+        "lambda: None",
+    ],
+)
+def test_a_forked_process_outlives_the_run(job, end):
+    job.run(FORKED + f"mine.f(0)\nfork({end}, 5)\n", "-q")
+    assert job.counts() == []
+    wait_for(job, [("fork", 5)])
+    check_files(job)
+    assert job.info()["not_seen"] == []
+
+
+def test_a_forked_process_outlives_one_that_was_killed(job):
+    code = FORKED + "calls(3)\nfork(lambda: os._exit(0), 4)\nos.kill(os.getpid(), 9)\n"
+    job.run(code, "-q", status=-9)
+    deadline = time.time() + 30
+    while not (job.folder / "out/run.json").exists() and time.time() < deadline:
+        time.sleep(0.1)
+    wait_for(job, [("fork", 4)])
+    check_files(job)
+
+
+def test_forked_processes_of_a_started_one_outlive_it(job):
+    (job.folder / "child.py").write_text(FORKED + "fork(lambda: os._exit(0), 4)\ncalls(2)\n")
+    job.run("import subprocess, sys\nsubprocess.run([sys.executable, 'child.py'])\n", "-q")
+    assert job.counts() == [("child", 2)]
+    wait_for(job, [("child", 2), ("fork", 4)])
+    check_files(job)
+
+
+def test_multiprocessing_forks_outlive_the_run(job):
+    code = """
+context = multiprocessing.get_context("fork")
+def work(count):
+    leave()
+    time.sleep(0.5)
+    calls(count)
+for count in (2, 3):
+    context.Process(target=work, args=(count,)).start()
+sys.stdout.flush()
+os._exit(0)
+"""
+    job.run(FORKED + code, "-q")
+    wait_for(job, [("fork", 2), ("fork", 3)])
+    check_files(job)
+    names = sorted(each["name"].rsplit(" (", 1)[0] for each in job.info()["processes"][1:])
+    assert names == ["ForkProcess-1", "ForkProcess-2"]
+
+
+def test_forked_processes_that_end_at_once(job):
+    code = """
+go = time.monotonic() + 1
+for count in range(1, 31):
+    fork(lambda: (time.sleep(max(0, go - time.monotonic())), os._exit(0)), count, 0)
+"""
+    job.run(FORKED + code, "-q")
+    wait_for(job, [("fork", count) for count in range(1, 31)])
+    check_files(job)
+
+
+def test_a_forked_process_after_its_folder_was_removed(job):
+    code = "fork(lambda: os._exit(0), 1, 1)\nfork(lambda: (time.sleep(1), os._exit(0)), 1, 0)\n"
+    job.run(FORKED + "calls(1)\n" + code, "-q")
+    shutil.rmtree(job.folder / "out")
+    (job.folder / "out/log").mkdir(parents=True)
+    time.sleep(2)
+    assert [path.name for path in (job.folder / "out").iterdir()] == ["log"]
+    assert not (job.folder / "out/log/.lock").exists()
+
+
+BUSY = """
+def busy():
+    while True:
+        ctypes.CDLL("libm.so.6"), time.localtime(), [bytearray(4096) for _ in range(100)]
+        open("/dev/null").close()
+for _ in range(4):
+    threading.Thread(target=busy, daemon=True).start()
+for count in range(1, 21):
+    fork(lambda: os._exit(0), count, count / 20)
+os._exit(0)
+"""
+
+
+def test_forks_of_a_program_with_threads_outlive_it(job):
+    job.run(FORKED + BUSY, "-q")
+    wait_for(job, [("fork", count) for count in range(1, 21)])
+    check_files(job)
+
+
 def test_a_child_that_records_nothing_yet_is_named(job):
     child = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.1)\n" + job.child(3)
     code = BACKGROUND.format(command=[tool.PYTHON, "-c", child], seconds=0.5)

@@ -231,6 +231,7 @@ RunRequest::RunRequest(Content content)
   request_.late_signal_message = quiet ? nullptr : content_.late_signal_message.c_str();
   request_.starting = OnStarting;
   request_.ended = OnEnded;
+  request_.fork_ended = OnForkEnded;
   request_.context = this;
 }
 
@@ -271,6 +272,14 @@ void RunRequest::OnEnded(const RuntimeEnd* end, void* request) {
   }
   if (!self->started_) return self->Drop();
   self->Finish();
+  self->folder_.reset();
+}
+
+// The process that was forked renders itself, as a started one does.
+void RunRequest::OnForkEnded(void* request) {
+  auto* const self = static_cast<RunRequest*>(request);
+  if (!self->started_ || !self->content_.follow || !self->folder_->locks() || !self->folder_->TakeAlone()) return;
+  if (access(self->task_path_.c_str(), F_OK) == 0) self->ending_.RenderAgain();
   self->folder_.reset();
 }
 

@@ -110,6 +110,7 @@ class RunRequest {
   void Finish();
   static int OnStarting(void* request, char* error, uint64_t error_bytes);
   static void OnEnded(const RuntimeEnd* end, void* request);
+  static void OnForkEnded(void* request);
 
   Content content_;
   const std::string log_folder_;

@@ -127,11 +127,12 @@ absl::StatusOr<std::unique_ptr<FolderLock>> FolderLock::Share(std::unique_ptr<Fo
 
 std::unique_ptr<FolderLock> FolderLock::TakeAlone(std::unique_ptr<FolderLock> lock) {
   lock->Release();
-  absl::StatusOr<std::unique_ptr<FolderLock>> alone = Take(lock->log_);
+  // Each process that ends asks, so nobody is looked for whom no message names.
+  absl::StatusOr<std::unique_ptr<FolderLock>> alone = Lock(lock->log_, /*shared=*/false, /*names_holder=*/false);
   return alone.ok() ? *std::move(alone) : nullptr;
 }
 
-absl::StatusOr<std::unique_ptr<FolderLock>> FolderLock::Lock(const std::string& log, bool shared) {
+absl::StatusOr<std::unique_ptr<FolderLock>> FolderLock::Lock(const std::string& log, bool shared, bool names_holder) {
   const int folder = open(log.c_str(), kOpenFolder);
   // open's error doesn't say what the path is instead.
   if (struct stat is; folder < 0 && lstat(log.c_str(), &is) == 0 && !S_ISDIR(is.st_mode)) {
@@ -146,6 +147,7 @@ absl::StatusOr<std::unique_ptr<FolderLock>> FolderLock::Lock(const std::string& 
     struct stat info;
     if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) return Failed(log, EINVAL);
     if (flock(file, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0) {
+      if (errno == EWOULDBLOCK && !names_holder) return absl::AlreadyExistsError("");
       if (errno == EWOULDBLOCK) {
         const std::vector<int> sharing = Sharing(log);
         const std::string holder =

@@ -74,7 +74,8 @@ class FolderLock {
 
  private:
   FolderLock(std::string log, void* mapping) : log_(std::move(log)), mapping_(mapping) {}
-  static absl::StatusOr<std::unique_ptr<FolderLock>> Lock(const std::string& log, bool shared);
+  static absl::StatusOr<std::unique_ptr<FolderLock>> Lock(const std::string& log, bool shared,
+                                                          bool names_holder = true);
   void Release();
 
   const std::string log_;

@@ -56,6 +56,8 @@ class OutputFolder {
   // Whether no other process writes logs into it any more; then none can begin to. Else they may go on without this
   // one.
   bool TakeAlone();
+  // False: the file system has no locks, and each process is alone.
+  bool locks() const { return lock_ == nullptr || lock_->held(); }
 
   // Call it if nothing was started: removes what was created since Claim, and keeps an earlier trace.
   void Drop();

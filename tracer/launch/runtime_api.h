@@ -12,7 +12,7 @@
 namespace torchtrace {
 
 // Increase it with every change of this file: a runtime built for another Python may be older than the executable.
-inline constexpr uint32_t kRuntimeApiVersion = 8;
+inline constexpr uint32_t kRuntimeApiVersion = 9;
 
 inline constexpr char kRuntimeLibraryName[] = "libtorchtrace_runtime.so";
 
@@ -62,6 +62,8 @@ struct RuntimeRequest {
   // with `provisional` set. `starting` was not called before it if Python ended without running a program
   // (`python --version`). Never called in a forked child. May be null.
   void (*ended)(const RuntimeEnd* end, void* context);
+  // Called in each process forked from the traced one, when it ends and its log is closed. May be null.
+  void (*fork_ended)(void* context);
   void* context;
 };
 

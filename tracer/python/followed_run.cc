@@ -29,16 +29,18 @@ struct FollowedRun {
   // Another run may have taken the folder.
   bool IsStillOurs() const { return access(task_path.c_str(), F_OK) == 0; }
 
-  static void Ended(const RuntimeEnd* end, void* context) {
-    if (end->provisional != 0) return;
-    auto* const self = static_cast<FollowedRun*>(context);
+  void RenderIfLast() {
     // Where there are no locks the run's own process renders, and each would be the last.
-    if (!self->lock->held()) return;
-    self->lock = FolderLock::TakeAlone(std::move(self->lock));
-    if (self->lock == nullptr || !self->IsStillOurs()) return;
-    RunEnding(self->task.ending).Finish();
-    self->lock.reset();
+    if (!lock->held()) return;
+    lock = FolderLock::TakeAlone(std::move(lock));
+    if (lock != nullptr && IsStillOurs()) RunEnding(task.ending).Finish();
+    lock.reset();
   }
+
+  static void Ended(const RuntimeEnd* end, void* context) {
+    if (end->provisional == 0) ForkEnded(context);
+  }
+  static void ForkEnded(void* context) { static_cast<FollowedRun*>(context)->RenderIfLast(); }
 };
 
 }  // namespace
@@ -71,6 +73,7 @@ absl::StatusOr<int> RunFollowed(std::string_view task_text, int argc, char** arg
   request.log_folder = run->log.c_str();
   request.metadata_json = run->metadata.c_str();
   request.ended = FollowedRun::Ended;
+  request.fork_ended = FollowedRun::ForkEnded;
   request.context = run.get();
   absl::StatusOr<int> exit_code = RunProgram(request);
   // An exit handler may still report the end.

@@ -140,6 +140,9 @@ absl::StatusOr<int> RunProgram(const RuntimeRequest& request) {
     if (request.ended != nullptr) request.ended(&how, request.context);
     if (how.provisional) ChangeFatalSignalMessage(request.late_signal_message);
   };
+  end.fork_ended = [&request] {
+    if (request.fork_ended != nullptr) request.fork_ended(request.context);
+  };
   WatchProcessExit(std::move(end));
 
   if (request.followed == 0) TakeProcessName(request.argv[0]);

@@ -195,10 +195,14 @@ void EndProgram(const RuntimeEnd& end) {
     WatchSignalAgain(SIGBUS);  // Python's end may have removed the handler
     recorder->Finish({.exit_code = end.exit_code, .signal = end.signal});
   }
-  if (InForkedChild() || g_state->ended.exchange(true)) return;
+  if (g_state->ended.exchange(true)) return;
   // A copy, as Python may begin another session meanwhile.
-  const auto ended = g_state->options.ended;
-  if (ended) ended(end);
+  const ProgramEndOptions options = g_state->options;
+  if (InForkedChild()) {
+    if (options.fork_ended) options.fork_ended();
+  } else if (options.ended) {
+    options.ended(end);
+  }
 }
 
 void OnExit(int status, void*) { EndProgram({.provisional = 0, .exit_code = status & 0xff, .signal = 0}); }

@@ -33,12 +33,14 @@ void NoteStartedProgram(const std::string& program);
 // The hooks are removed after the last of the program's own atexit functions; the log gets its last words when the exit
 // code is known, before the libraries' static destructors. Both happen once. For deaths by signal, see fatal_signals.h.
 //
-// A forked child ends its own log in the same ways, and does nothing else.
+// A forked child ends its own log in the same ways.
 struct ProgramEndOptions {
   // Called once before the interpreter is finalised, with the GIL.
   std::function<void()> before_finalization;
   // Like RuntimeRequest::ended; not called in a forked child.
   std::function<void(const RuntimeEnd&)> ended;
+  // Called once in each forked child that ends in one of these ways.
+  std::function<void()> fork_ended;
 };
 
 // Call it in the traced process, before Python is initialised; or in a process that is traced from here on, again for
