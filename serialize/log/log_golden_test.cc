@@ -1,7 +1,7 @@
 // Logs of every version must stay readable: testdata/logs/v<version> holds some,
 // each with the expected output of a reader. The current writers produce the same
 // bytes; to rewrite them (a change of the format, see docs/FORMAT.md):
-//   TORCHTRACE_BLESS=$PWD/testdata/logs bazel run //serialize:log_golden_test
+//   TORCHTRACE_BLESS=$PWD/testdata/logs bazel run //serialize/log:tests -- --gtest_filter=LogGoldenTest.*
 
 #include <cstdlib>
 #include <filesystem>
@@ -10,12 +10,14 @@
 #include <memory>
 #include <sstream>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "serialize/edit/edit.h"
+#include "serialize/log/call_counts.h"
 #include "serialize/log/call_writer.h"
 #include "serialize/log/log_format.h"
 #include "serialize/log/log_reader.h"
@@ -150,6 +152,20 @@ void WriteSchemasLog(const std::string& path) {
   LogWriter::Close(frame, calls.calls());
 }
 
+// Calls that are listed, and counted.
+void WriteCountsLog(const std::string& path) {
+  SampleLog log(path, R"({"max_size":1000})");
+  log.Call(0, 1, "torch.add", 2);
+  CountWriter counts;
+  counts.Continue(log.writer().Reserve(FrameType::kCounts, SampleLog::kSmallFrame).value());
+  for (const auto& [api, calls] : {std::pair("torch.add", 3), std::pair("torch.relu", 300)}) {
+    const std::string identity = SampleIdentity(1, api);
+    std::string_view stored;
+    counts.Add(identity + '\0', static_cast<uint32_t>(identity.size()), static_cast<uint64_t>(calls), &stored);
+  }
+  log.CloseFrames();
+}
+
 // One process that ended in order, one that was killed, one whose calls were
 // written one by one.
 void WriteMergedLog(const std::string& path) {
@@ -179,6 +195,7 @@ const std::map<std::string, std::function<void(const std::string&)>> kLogs = {
     {"v1/facts", WriteFactsLog},
     {"v1/notes", WriteNotesLog},
     {"v1/schemas", WriteSchemasLog},
+    {"v1/counts", WriteCountsLog},
     {"v1/sample", [](const std::string& path) { WriteSampleLog(path, SampleEnd::kInOrder); }},
     {"v1/killed", [](const std::string& path) { WriteSampleLog(path, SampleEnd::kKilled); }},
     {"v2/merged", WriteMergedLog},

@@ -56,7 +56,8 @@ std::string BuildLog(uint32_t version, std::string_view input) {
     state %= kFrameStates;
     FrameHeader header = {};
     header.magic = kFrameMagic;
-    header.type = type % 4;
+    // Frames of counts have the number that fits no more.
+    header.type = type % 4 == 0 ? static_cast<uint16_t>(FrameType::kCounts) : type % 4;
     header.process = type / 4;
     header.capacity_bytes =
         static_cast<uint32_t>((sizeof header + payload.size() + kPageBytes - 1) / kPageBytes * kPageBytes);

@@ -254,11 +254,12 @@ std::string NotesText(const char* lead, std::string_view notes) {
 
 std::string DumpTrace(Trace* trace) {
   std::string dump;
-  const absl::Status status = trace->Read([&](const CallRecord& record) {
+  const absl::Status status = trace->ReadCounted([&](const CallRecord& record) {
     static constexpr const char* kKinds[] = {"enter", "leave", "raise"};
     absl::StrAppendFormat(&dump, "%6d %d/%d %s%s #%d", record.time_ns, record.process, record.thread,
                           std::string(2 * record.depth, ' '), kKinds[record.kind], record.call);
     if (record.parent != kNoCall) absl::StrAppendFormat(&dump, " in #%d", record.parent);
+    if (record.thread == kNoThread) absl::StrAppendFormat(&dump, " %d times", record.count);
     if (record.kind == CallRecord::kEnter) {
       const std::string_view api = ApiOf(trace->identity(record.config));
       absl::StrAppendFormat(&dump, " %s level %d config %d variant %d", std::string(api), record.level, record.config,

@@ -263,16 +263,21 @@ def at_exit(name, body, t):
     atexit.register(_inside, outcome.where(name), body, copied(t))
 
 
-def _in_an_import(frame):
-    """PathFinder.find_spec is a built-in function under torchtrace (docs/RUN.md)."""
-    return "importlib" in frame.f_code.co_filename
+def _is_known_to_differ(frame):
+    """Under torchtrace PathFinder.find_spec and a function of Dynamo's are built-in, and level 2
+    is one key more for PyTorch's caches while it compiles (docs/RUN.md)."""
+    if "importlib" in frame.f_code.co_filename:
+        return True
+    while frame is not None and not frame.f_code.co_filename.endswith("_dynamo/convert_frame.py"):
+        frame = frame.f_back
+    return frame is not None
 
 
 def traced_by_python(name, body, t):
     events = [0]
 
     def trace(frame, event, argument):
-        events[0] += not _in_an_import(frame)
+        events[0] += not _is_known_to_differ(frame)
         return None
 
     before = sys.gettrace()
@@ -288,7 +293,7 @@ def profiled_by_python(name, body, t):
     names = []
 
     def hook(frame, event, argument):
-        if event == "c_call" and not _in_an_import(frame):
+        if event == "c_call" and not _is_known_to_differ(frame):
             names.append(argument.__name__)
 
     before = sys.getprofile()
