@@ -67,7 +67,9 @@ std::string FormatLastWords(const LastWords& words, bool with_threads) {
   const ClockReading now = ReadClock();
   absl::StrAppend(&json, R"(,"units":)", now.units, R"(,"monotonic_ns":)", now.monotonic_ns);
 
-  uint64_t getters = 0, left_out = 0;
+  const ThreadTotals others = words.others.value_or(ThreadTotals());
+  uint64_t getters = others.getters, left_out = others.left_out;
+  with_threads = with_threads && !words.others.has_value();
   const char* separator = with_threads ? R"(,"threads":[)" : nullptr;
   for (const auto& [number, total] : words.threads) {
     getters += total.getters;

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -45,6 +46,7 @@ struct SessionNotes {
 struct LastWords {
   ProgramEnd end;
   std::map<uint64_t, ThreadTotals> threads;  // by number
+  std::optional<ThreadTotals> others;        // of threads that are not in `threads`, together: none is listed then
   SessionNotes notes;
   uint64_t intern_resets = 0;
   uint64_t counted = 0;          // calls that are counted, not listed

@@ -35,6 +35,8 @@ constexpr size_t kShortEndBytes = 2 << 10;
 constexpr uint64_t kFirstClockNs = 10'000'000;
 // How many started programs are listed, and the most bytes of their names.
 constexpr size_t kMaxStarted = 20;
+// Of how many threads that have ended the last words tell each one's calls: a program may make millions.
+constexpr size_t kMostEndedThreads = 10'000;
 // Processes of one run that have the same process id.
 constexpr int kMostLogsOfPid = 1000;
 constexpr size_t kMaxStartedBytes = 300;
@@ -112,6 +114,7 @@ absl::Status Recorder::Begin(RecorderOptions options) {
   free_frames_.clear();
   threads_.clear();
   ended_threads_.clear();
+  more_ended_threads_.reset();
   added_metadata_.clear();
   own_metadata_.clear();
   told_schemas_.clear();
@@ -441,7 +444,14 @@ void Recorder::EndThread(ThreadRecorder* thread) {
   OrStop([&] {
     std::lock_guard<std::mutex> lock(mutex_);
     if (finished_ || thread->session_ != session_) return;
-    ended_threads_.emplace_back(thread->number_, thread->totals());
+    if (ended_threads_.size() < kMostEndedThreads) {
+      ended_threads_.emplace_back(thread->number_, thread->totals());
+    } else {
+      if (!more_ended_threads_.has_value()) more_ended_threads_.emplace();
+      more_ended_threads_->calls += thread->calls_.get();
+      more_ended_threads_->getters += thread->getters_.get();
+      more_ended_threads_->left_out += thread->left_out_.get();
+    }
     if (!thread->writer_.open()) return;
     free_frames_.push_back({thread->writer_, thread->frame_number_});
     thread->writer_ = CallWriter();
@@ -563,6 +573,7 @@ bool Recorder::RecoverFrame(const void* address) {
 LastWords Recorder::WordsOf(const ProgramEnd& end) const {
   LastWords words{end,
                   {ended_threads_.begin(), ended_threads_.end()},
+                  more_ended_threads_,
                   notes_,
                   intern_resets_.load(),
                   counter_ == nullptr ? 0 : counter_->calls(),
@@ -660,6 +671,7 @@ void Recorder::AfterForkInChild() {
   auto own_entry = recorder->threads_.extract(own);  // empty unless the thread recorded in this session
   recorder->threads_.clear();
   recorder->ended_threads_.clear();
+  recorder->more_ended_threads_.reset();
   recorder->told_schemas_.clear();
   recorder->notes_.not_seen.clear();
   recorder->notes_.not_imported.clear();

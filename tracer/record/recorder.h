@@ -241,6 +241,7 @@ class TORCHTRACE_EXPORT Recorder {
   std::set<ThreadRecorder*> threads_;
   // With their numbers. One block: a piece of memory for each would keep apart what threads that end leave.
   std::vector<std::pair<uint64_t, ThreadTotals>> ended_threads_;
+  std::optional<ThreadTotals> more_ended_threads_;  // those beyond kMostEndedThreads, together
   std::vector<std::string> added_metadata_;
   std::vector<std::string> own_metadata_;            // for a log that doesn't exist yet
   std::set<std::string, std::less<>> told_schemas_;  // operators whose schemas are in the log

@@ -681,6 +681,28 @@ TEST(RecorderTest, LastWordsOfManyThreadsOnAFullDisk) {
   EXPECT_THAT(recorded.damage, IsEmpty());
 }
 
+TEST(RecorderTest, SoManyThreadsThatNoneIsListedAtTheEnd) {
+  const std::string folder = NewFolder();
+  ASSERT_TRUE(Start(folder).ok());
+  constexpr int kThreads = 10'050;
+  int64_t before = 0;
+  for (int i = 0; i < kThreads; ++i) {
+    if (i == kThreads - 40) before = g_allocated;
+    std::thread([i] {
+      Call(Described("f"));
+      if (i % 100 == 0) Recorder::Get()->ThisThread()->CountGetter();
+    }).join();
+  }
+  EXPECT_EQ(g_allocated, before);
+  EndSession();
+  const Recorded recorded = ReadRecorded(folder);
+  EXPECT_EQ(recorded.calls, static_cast<uint64_t>(kThreads));
+  EXPECT_THAT(recorded.damage, IsEmpty());
+  const Json& end = recorded.metadata["end"];
+  EXPECT_FALSE(end.contains("threads"));
+  EXPECT_EQ(end["getters"], 101);
+}
+
 TEST(RecorderTest, ASignalSaysWhyRecordingStoppedBefore) {
   const std::string folder = NewFolder();
   EXPECT_TRUE(Succeeded(InChild([&] {

@@ -248,15 +248,20 @@ def finalizer(name, body, t):
     del alive
 
 
+_collecting = threading.RLock()
+
+
 def deleted(name, body, t):
     class Deleted:
         def __del__(self):
             _held(body, t)
 
-    made = Deleted()
-    made.itself = made
-    del made
-    gc.collect()
+    # Another thread's collection would run it there.
+    with _collecting:
+        made = Deleted()
+        made.itself = made
+        del made
+        gc.collect()
 
 
 def at_exit(name, body, t):
