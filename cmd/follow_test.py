@@ -252,6 +252,9 @@ subprocess.run([sys.executable, "-c", {job.child(4)!r}])
     job.run(code, "-q", option)
     assert job.counts() == expected
     assert bool(job.info()["started_programs"]) == (option == "--no-follow")
+    shown = tool.torchtrace("info", "out", cwd=job.folder).out
+    left_out = "any calls of programs that --follow-only leaves out\n"
+    assert (left_out in shown) == ("only" in option)
 
 
 BACKGROUND = """

@@ -49,6 +49,7 @@ int RunInfo(const std::vector<std::string>& args) {
                       : WriteInfo(trace->get(), path, options, &out));
   if (exit_code == kExitOk) {
     Remarks remarks;
+    if (open) remarks.AddCounted(path, **trace);
     remarks.Add(TraceNotes(**trace));
     remarks.Tell(quiet);
   }

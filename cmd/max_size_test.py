@@ -89,9 +89,7 @@ def test_what_is_not_listed_is_told(folder):
     assert counted == sum(each["only_counted"] for each in run["processes"])
     total = sum(CALLS.values())
     assert run["counts"]["calls"] == total
-    sentence = (
-        f"{counted} calls are counted, but not listed (--max-size): without order, time and thread"
-    )
+    sentence = f"{counted} calls are counted, but not listed (--max-size): without order, time, thread and outcome"
     assert sentence in (folder / "limited.err").read_text()
     dump = tool.torchtrace("dump", "limited", cwd=folder)
     assert f"limited: {sentence}\n" in dump.err
@@ -132,6 +130,18 @@ for bad in ("1 pound", -1):
     run = info(folder, "inside")
     assert run["counts"]["calls"] == 300_000
     assert 0 < run["only_counted"] < 300_000
+
+
+@pytest.mark.parametrize("option", ["--outermost", "--frame-depth=2"])
+def test_what_is_inside_of_other_calls_is_not_known(folder, option):
+    options = ("--max-size", "1MB", "-l", "0,3", option)
+    ended = tool.torchtrace("run", *options, "program.py", cwd=folder)
+    assert ended.status == 125
+    name = option.strip("-").partition("=")[0]
+    assert ended.err == (
+        f"torchtrace: max-size can't be combined with {name}: what is inside of calls that are "
+        "only counted is unknown\n"
+    )
 
 
 def test_wrong_sizes(folder):

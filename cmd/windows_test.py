@@ -63,7 +63,7 @@ def totals(folder):
 def test_which_calls_are_recorded(folder, options, calls):
     ended = run(folder, *options)
     left_out = None if options in ((), ("--sample", "1")) else 50 - calls
-    expected = [(calls, left_out)] * (2 if calls else 1)
+    expected = [(calls, left_out)] * 2
     assert totals(folder) == expected
     info = tool.torchtrace("info", "out", cwd=folder).out
     if left_out:
@@ -130,3 +130,12 @@ for wrong in ({"max_calls": 0}, {"first": -1}, {"sample": 0}, {"sample": 2}, {"d
     assert len(ended.out.splitlines()) == 5
     info = json.loads((folder / "part/run.json").read_text())
     assert (info["counts"]["calls"], info["left_out"]) == (3, 7)
+
+
+def test_a_forked_process_has_its_own_counts(folder):
+    """Of each config, whatever its parent called before."""
+    program = PROGRAM.replace("if os.fork() == 0:", "work()\nif os.fork() == 0:")
+    program = program[: program.rindex("work()")]
+    for options, calls in ((("--first", "2"), 10), (("--skip", "60"), 0)):
+        run(folder, *options, program=("-c", program.replace("__file__", "'program.py'")))
+        assert totals(folder) == [(calls, 50 - calls)] * 2

@@ -215,6 +215,7 @@ PyObject* Begin(PyObject*, PyObject* args, PyObject* kwargs) {
   }
   absl::StatusOr<RecordingOptions> recording = ParseRecordingOptions(options);
   if (!recording.ok()) return Raise(recording.status());
+  if (const absl::Status combined = CheckRecordingOptions(*recording); !combined.ok()) return Raise(combined);
   const absl::StatusOr<RenderFormats> formats = RenderFormats::Parse(recording->formats);
   if (!formats.ok()) return Raise(formats.status());
   begin.recording = *std::move(recording);

@@ -160,16 +160,21 @@ std::string CallsElsewhere(uint64_t calls, const Trace& trace) {
 
 }  // namespace
 
+void Remarks::AddCounted(const std::string& path, const Trace& trace) {
+  uint64_t counted = 0;
+  for (const ProcessInfo& process : trace.processes()) counted += process.counted;
+  if (counted > 0) Add({absl::StrCat(path == "-" ? "standard input" : path, ": ", CountedCalls(counted))});
+}
+
 void Remarks::Add(const std::string& path, const Trace& trace) {
   read_ = true;
   leaves_some_ = leaves_some_ || filter_ == nullptr || filter_->LeavesSome(trace);
   bool damaged = false, exact = true;
-  uint64_t calls = 0, counted = 0, lost = 0;
+  uint64_t calls = 0, lost = 0;
   for (const ProcessInfo& process : trace.processes()) {
     damaged = damaged || !process.damage.sentences.empty();
     exact = exact && process.damage.lost_calls_exact;
     calls += process.calls;
-    counted += process.counted;
     lost += process.damage.lost_calls;
   }
   if (damaged || lost > 0) {
@@ -185,9 +190,7 @@ void Remarks::Add(const std::string& path, const Trace& trace) {
   if (const std::string elsewhere = CallsElsewhere(calls, trace); !elsewhere.empty()) {
     Add({absl::StrCat(path == "-" ? "standard input" : path, elsewhere)});
   }
-  if (counted > 0) {
-    Add({absl::StrCat(path == "-" ? "standard input" : path, ": ", CountedCalls(counted))});
-  }
+  AddCounted(path, trace);
   Add(TraceNotes(trace));
 }
 

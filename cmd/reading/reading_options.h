@@ -138,6 +138,8 @@ class Remarks {
   void Add(const std::vector<std::string>& sentences);
   // How many calls of a trace that was read never returned, and the command that lists them.
   void AddOpenCalls(const std::string& path, const Trace& trace);
+  // How many calls of a trace that was read are counted, but not listed.
+  void AddCounted(const std::string& path, const Trace& trace);
   // An error if a trace was so damaged that none of its calls could be read: the output is worthless.
   absl::Status Check() const { return nothing_left_; }
   void Tell(bool quiet) const;

@@ -361,6 +361,7 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
   }
   if (absl::Status status = CheckPythonArgs(options.python_args); !status.ok()) return Fail(kExitNotStarted, status);
   bool has_level_zero = !extension && recording.levels.front() == kSetattrLevel;
+  if (absl::Status status = CheckRecordingOptions(recording); !status.ok()) return Fail(kExitNotStarted, status);
   const char* const level_zero_option = LevelZeroOption(recording);
   if (!has_level_zero && level_zero_option != nullptr) {
     return Fail(kExitNotStarted,
@@ -456,6 +457,7 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
   const bool follows = !options.no_follow && !extension;
   const std::string job_run = follows ? RunIdOfJob() : "";
   if (follows) metadata.run = job_run.empty() ? NewRunId() : job_run;
+  metadata.follow_only = SplitLists(options.follow_only);
   metadata.command = command;
   metadata.program = program;
   metadata.python_executable = python->executable;
@@ -482,7 +484,7 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
     FollowTask& follow = content.follow.emplace();
     follow.run = metadata.run;
     follow.runtimes = RuntimeLibraries(*runtime_folder, *python);
-    follow.only = SplitLists(options.follow_only);
+    follow.only = metadata.follow_only;
     for (const char* const prefix : dialect.variables) follow.variables.emplace_back(prefix);
     follow.metadata_json = content.metadata_json;
   }

@@ -287,7 +287,7 @@ ordered_json BuildRunInfo(const Trace& trace, const Statistics& statistics, cons
   info["open_calls"] = facts.open_calls;
   info["excluded_getters"] = facts.getters;
   if (!facts.window.empty()) info["left_out"] = facts.left_out;
-  if (facts.max_size != 0) info["only_counted"] = facts.counted;
+  if (facts.counted != 0) info["only_counted"] = facts.counted;
   info["dropped"] = facts.dropped;
   info["capped"] = ordered_json{{"calls", capped.calls}, {"configs", capped.configs}};
   info["cut"] = facts.cut;

@@ -104,6 +104,7 @@ class TopRows {
       ++states_[static_cast<size_t>(row.state)];
       if (row.state == TopState::kKilled) killed_.push_back(row.name);
       calls_ += process.calls;
+      counted_ += process.info.counted;
       rows_.push_back(std::move(row));
     }
     const auto passes = [&](const ProcessRow& row) { return row.name.find(options.filter) != std::string::npos; };
@@ -135,6 +136,7 @@ class TopRows {
     if (parts.empty()) parts.emplace_back("no calls yet");
     std::string text = absl::StrCat(PlainLine(options_.title), ": ", absl::StrJoin(parts, ", "));
     if (reading_.elapsed_ns > 0) absl::StrAppend(&text, "; ", PerSecond(calls_, reading_.elapsed_ns), " calls/s");
+    if (counted_ > 0) absl::StrAppend(&text, "; only counted: ", Counted(counted_, "call", "calls"));
     if (!reading_.unreadable.empty()) {
       absl::StrAppend(&text, "; ", Counted(reading_.unreadable.size(), "log", "logs"), " can't be read");
     }
@@ -252,6 +254,7 @@ class TopRows {
   size_t states_[4] = {};
   std::vector<std::string> killed_;
   uint64_t calls_ = 0;
+  uint64_t counted_ = 0;  // of all, those that the logs don't list
   bool filters_processes_ = true;
 };
 

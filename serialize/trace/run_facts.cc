@@ -145,7 +145,7 @@ std::vector<std::string> NotImported(const std::vector<ProcessInfo>& processes) 
 
 std::string CountedCalls(uint64_t calls) {
   return absl::StrCat(Counted(calls, "call is", "calls are"),
-                      " counted, but not listed (--max-size): without order, time and thread");
+                      " counted, but not listed (--max-size): without order, time, thread and outcome");
 }
 
 RunFacts GatherFacts(const Trace& trace) {
@@ -165,8 +165,9 @@ RunFacts GatherFacts(const Trace& trace) {
     facts.paused = facts.paused || known.paused;
     if (facts.window.empty()) facts.window = known.window;
     facts.left_out += known.left_out;
+    facts.follow_only = facts.follow_only || known.follow_only;
     facts.counted += process.counted;
-    facts.max_size = std::max(facts.max_size, known.max_size);
+    if (process.counted > 0) facts.max_size = std::max(facts.max_size, known.max_size);
     facts.left_out_unknown = facts.left_out_unknown || known.left_out_unknown;
     facts.getters_unknown = facts.getters_unknown || known.getters_unknown;
     for (const auto& [reason, count] : process.dropped) facts.dropped[reason] += count;
@@ -263,6 +264,7 @@ std::vector<std::string> DescribeCompleteness(const RunFacts& facts, const Cappe
                                     " left out by ", facts.window,
                                     facts.left_out_unknown ? "; not counted where a process died of a signal" : ""));
   }
+  if (facts.follow_only) left_out.emplace_back("any calls of programs that --follow-only leaves out");
   if (facts.counted > 0) {
     left_out.push_back(absl::StrCat(Counted(facts.counted, "call", "calls"), " counted, but not listed, by --max-size ",
                                     FormatSize(static_cast<uint64_t>(facts.max_size))));

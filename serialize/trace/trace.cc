@@ -172,6 +172,7 @@ ProcessMetadata ParseProcessMetadata(const json& metadata) {
   known.ranked.world_size =
       RankMember(metadata, "world_size", {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"});
   known.name = NameInJob(metadata, known);
+  known.follow_only = FindMember(metadata, "follow_only") != nullptr;
   known.max_size = IntMember(metadata, "max_size").value_or(0);
   known.cwd = OptionalText(metadata, "cwd");
   known.package_versions = VersionsMember(metadata, "packages");

@@ -78,6 +78,7 @@ struct ProcessMetadata {
   std::string window;             // the options that leave out calls: `--skip 10 --max-calls 100`
   uint64_t left_out = 0;          // calls that they left out
   bool left_out_unknown = false;  // their number is unknown: a signal ended the process
+  bool follow_only = false;       // only some of the Python programs that it starts are traced
   int64_t max_size = 0;           // bytes of the run's logs up to which calls were listed; 0: no limit
   std::map<std::string, uint64_t> cut;
   std::vector<std::string> not_seen;

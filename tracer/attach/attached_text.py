@@ -132,6 +132,13 @@ def attached():
         native.release_signals(RAISED, sys._getframe(2))
 
 
-if is_new(sys.modules.get("__main__")):
-    sys.modules.pop("__main__", None)
-attached()
+# The program may be about to call a function that Dynamo compiles: it would compile ours.
+dynamo = sys.modules.get("torch._C._dynamo.eval_frame")
+callback = dynamo.set_eval_frame(None) if dynamo is not None else None
+try:
+    if is_new(sys.modules.get("__main__")):
+        sys.modules.pop("__main__", None)
+    attached()
+finally:
+    if dynamo is not None:
+        dynamo.set_eval_frame(callback)

@@ -90,6 +90,7 @@ std::string FormatRunMetadata(const RunMetadata& metadata, const RecordingOption
       {"environment", Environment(metadata.variables)},
   };
   if (!metadata.run.empty()) json["run"] = metadata.run;
+  if (!metadata.follow_only.empty()) json["follow_only"] = metadata.follow_only;
   if (!metadata.api_list.empty())
     json["api_list"] = Json::parse(metadata.api_list, nullptr, /*allow_exceptions=*/false);
   if (std::string boot = BootId(); !boot.empty()) json["boot_id"] = std::move(boot);

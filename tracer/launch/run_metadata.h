@@ -25,6 +25,7 @@ inline constexpr char kVersion[] = "0.2.0";
 //    (those that are set)
 //    "stacks": "first", "stack_format": "short",  (if stacks are recorded)
 //    "recorded_by": "torchtrace run", "run": "8c1f...",  (if other processes join it)
+//    "follow_only": [...],  (if only some do)
 //    "environment": {"RANK": "0", ...}}
 //
 // Of the environment, it contains only variables that change what the framework does, or identify one of several
@@ -39,8 +40,9 @@ struct RunMetadata {
   const char* recorded_by = "torchtrace run";
   // What the self-test switched off, a sentence each; nullopt if it didn't run.
   std::optional<std::vector<std::string>> switched_off;
-  std::string run;       // the run's id, if other processes join it
-  std::string api_list;  // what level 0 traces: a JSON list; empty: level 0 is off
+  std::string run;                       // the run's id, if other processes join it
+  std::vector<std::string> follow_only;  // which of the programs that it starts are traced; empty: all
+  std::string api_list;                  // what level 0 traces: a JSON list; empty: level 0 is off
 };
 
 // A JSON object's text; `options` as the user gave them. Bytes that aren't UTF-8 are replaced.

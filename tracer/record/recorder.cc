@@ -67,6 +67,10 @@ std::string SchemaJson(std::string_view api, std::string_view schema) {
   return json + "}}";
 }
 
+void CountForkWithoutLog() {
+  if (g_forks_without_log != nullptr) g_forks_without_log->fetch_add(1);
+}
+
 // Stores a metadata frame's payload.
 void Fill(Frame frame, std::string_view json) {
   std::memcpy(frame.payload(), json.data(), json.size());
@@ -342,11 +346,17 @@ CallCount* Recorder::CountCall(ThreadRecorder* thread, std::string_view config, 
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (thread->session_ != session_ || finished_ || over_) return nullptr;
+    // The log is the other process's, which writes on.
+    if (log_ != nullptr && getpid() != pid_) {
+      StopInStrayFork();
+      return nullptr;
+    }
     if (CallCount* const known = counter_->Find(config)) {
       known->fetch_add(1, std::memory_order_relaxed);
       return known;
     }
-    absl::Status status = log_ == nullptr ? OpenLog() : absl::OkStatus();
+    absl::Status status = absl::OkStatus();
+    if (log_ == nullptr && !(status = OpenLog()).ok()) CountForkWithoutLog();
     if (status.ok() && !schema.empty()) status = log_->AppendMetadata(SchemaJson(api, schema));
     if (status.ok() && !counter_->Fits(config)) {
       const uint64_t bytes = std::max<uint64_t>(CountWriter::BytesOf(config), kCountsFrameBytes - sizeof(FrameHeader));
@@ -375,7 +385,7 @@ bool Recorder::TakeFrame(ThreadRecorder* thread, uint64_t bytes, bool entering) 
     }
     if (log_ == nullptr) {  // a forked or started child's first call
       if (absl::Status status = OpenLog(); !status.ok()) {
-        if (g_forks_without_log != nullptr) g_forks_without_log->fetch_add(1);
+        CountForkWithoutLog();
         failure = std::string(status.message());
       }
     }
@@ -563,11 +573,15 @@ bool Recorder::RecoverFrame(const void* address) {
   if (getpid() == recorder->pid_) {
     recorder->Stop("the log was cut by another program, or its disk is gone");
   } else {
-    // This happens again at the next frame; count it once.
-    if (g_forks_without_log != nullptr && !recorder->stopped()) g_forks_without_log->fetch_add(1);
-    recorder->Stop("the process was forked without the C library's fork handlers");
+    recorder->StopInStrayFork();
   }
   return true;
+}
+
+void Recorder::StopInStrayFork() {
+  // This happens again at the next frame; count it once.
+  if (!stopped()) CountForkWithoutLog();
+  Stop("the process was forked without the C library's fork handlers");
 }
 
 LastWords Recorder::WordsOf(const ProgramEnd& end) const {
@@ -588,6 +602,12 @@ LastWords Recorder::WordsOf(const ProgramEnd& end) const {
                                              ": no log could be created there"));
   }
   return words;
+}
+
+bool Recorder::HasLeftOut() const {
+  const LastWords words = WordsOf({});
+  return std::any_of(words.threads.begin(), words.threads.end(),
+                     [](const auto& thread) { return thread.second.left_out != 0; });
 }
 
 bool Recorder::WriteEnd(std::string_view json) {
@@ -616,7 +636,8 @@ void Recorder::Finish(const ProgramEnd& end) {
   SessionState::session_ = 0;
   NewEpoch();
   SessionState::UnmapControlPage();
-  if (log_ == nullptr) return;  // a forked child that made no call
+  // A forked or started child that made no call needs no log.
+  if (log_ == nullptr && !OrStop([this] { return HasLeftOut() && OpenLog().ok(); })) return;
   if (own != nullptr) own->CloseFrame();
   for (FreeFrame& frame : free_frames_) LogWriter::Close(frame.writer.frame(), frame.writer.calls());
   free_frames_.clear();
@@ -683,21 +704,22 @@ void Recorder::AfterForkInChild() {
   recorder->named_ = false;
   if (recorder->window_ != nullptr) recorder->window_->Begin();
   if (recorder->counter_ != nullptr) recorder->counter_->Forget();
+  // It may be an earlier session's.
+  if (own != nullptr && own->counter_ != nullptr) own->counter_->Forget();
   recorder->told_bytes_ = 0;
   recorder->had_log_ = false;
   recorder->before_children_.reset();
   recorder->was_paused_ = recorder->paused_;
   recorder->held_ = false;
   if (recorder->stopped()) recorder->finished_ = true;
-  recorder->intern_bytes_ = 0;
   recorder->thread_count_ = 0;
   if (own != nullptr) {
     own->writer_ = CallWriter();
     own->frame_number_ = 0;
     own->ForgetWaitingScopes();
-    std::fill(own->counts_.begin(), own->counts_.end(), nullptr);
+    // The tables know what was counted of the parent's calls: sightings, stacks, notes.
+    own->ClearTables();
     own->os_id_ = static_cast<uint64_t>(syscall(SYS_gettid));
-    recorder->intern_bytes_ = own->counted_bytes_;
     recorder->thread_count_ = 1;
     if (own->session_ == recorder->session_) {
       own->next_frame_bytes_ = 0;
@@ -708,6 +730,7 @@ void Recorder::AfterForkInChild() {
       recorder->threads_.insert(std::move(own_entry));
     }
   }
+  recorder->intern_bytes_ = 0;
   recorder->mutex_.unlock();
 }
 

@@ -193,6 +193,8 @@ class TORCHTRACE_EXPORT Recorder {
   // Bytes of a frame's payload, at least `least` and at most `most`, by which the logs of the job may grow; 0: they may
   // not. Needs the lock.
   uint64_t RoomFor(uint64_t least, uint64_t most);
+  // In a process that was forked past the fork handlers, whose parent goes on writing the log. Async-signal-safe.
+  void StopInStrayFork();
   // Counts a call that isn't listed. Null: it isn't recorded.
   CallCount* CountCall(ThreadRecorder* thread, std::string_view config, uint32_t identity_bytes);
   // The operator's schema if the log doesn't have it yet, else empty.
@@ -201,6 +203,8 @@ class TORCHTRACE_EXPORT Recorder {
   // Records the clock against CLOCK_MONOTONIC again, for a log that will have no end. Needs the lock.
   void TellClockAgain();
   LastWords WordsOf(const ProgramEnd& end) const;
+  // Whether the window has left out calls of this process.
+  bool HasLeftOut() const;
   // Writes the last words where there is room for them.
   bool WriteEnd(std::string_view json);
   void WriteLastWords(const ProgramEnd& end);

@@ -105,6 +105,12 @@ absl::Status Start(const std::string& folder, RecorderOptions options = {}) {
   return Recorder::Start(std::move(options));
 }
 
+RecorderOptions WithMaxSize(uint64_t bytes) {
+  RecorderOptions options;
+  options.recording.max_size = bytes;
+  return options;
+}
+
 // What is in the log of the only process in `folder`.
 struct Recorded {
   uint64_t calls = 0;
@@ -467,10 +473,14 @@ TEST(RecorderTest, ForkWithoutMemory) {
   })));
 }
 
-TEST(RecorderTest, ForksThatCanCreateNoLogAreTold) {
+class ForksWithoutLogTest : public ::testing::TestWithParam<uint64_t> {};
+INSTANTIATE_TEST_SUITE_P(MaxSizes, ForksWithoutLogTest, ::testing::Values(0, 1));
+
+TEST_P(ForksWithoutLogTest, AreTold) {
   const std::string folder = NewFolder();
   EXPECT_TRUE(Succeeded(InChild([&] {
-    if (!Start(folder).ok()) return 1;
+    if (!Start(folder, WithMaxSize(GetParam())).ok()) return 1;
+    Call(Described("f"));
     fs::rename(folder, folder + ".away");
     for (int i = 0; i < 2; ++i) {
       const int status = InChild([] {
@@ -1141,12 +1151,6 @@ uint64_t BytesOfLogs(const std::string& folder) {
   return bytes;
 }
 
-RecorderOptions WithMaxSize(uint64_t bytes) {
-  RecorderOptions options;
-  options.recording.max_size = bytes;
-  return options;
-}
-
 // A call by its key, as hooks make it.
 void CallByKey(const std::string& described, CallKey* key) {
   ThreadRecorder* const thread = Recorder::Get()->ThisThread();
@@ -1211,6 +1215,43 @@ TEST(RecorderTest, CallsAreCountedOnceTheLogsAreLarge) {
   Call(Described("f"));
   EndSession();
   EXPECT_EQ(ReadRecorded(folder).calls, 1u);
+}
+
+// A thread knows the counts of a session that another one has ended. They aren't mapped in a forked process.
+TEST(RecorderTest, ForkAfterASessionThatCounted) {
+  ASSERT_TRUE(Start(NewFolder(), WithMaxSize(1)).ok());
+  Call(Described("f"));
+  std::thread(EndSession).join();
+  EXPECT_TRUE(Succeeded(InChild([] {
+    const std::string folder = NewFolder();
+    if (!Start(folder).ok()) return 1;
+    Call(Described("g"));
+    EndSession();
+    return ReadRecorded(folder).calls == 1 ? 0 : 2;
+  })));
+}
+
+TEST(RecorderTest, ForksPastTheHandlersWhereCallsAreCounted) {
+  const std::string folder = NewFolder();
+  EXPECT_TRUE(Succeeded(InChild([&] {
+    if (!Start(folder, WithMaxSize(1)).ok()) return 1;
+    Call(Described("f"));
+    const pid_t child = _Fork();
+    if (child == 0) {
+      for (int i = 0; i < 2000; ++i) Call(Described(absl::StrCat("of the child", i)));
+      _exit(Recorder::Recording() ? 1 : 0);
+    }
+    int status = 1;
+    waitpid(child, &status, 0);
+    for (int i = 0; i < 2000; ++i) Call(Described(absl::StrCat("f", i)));
+    Recorder::Get()->Finish({});
+    return status;
+  })));
+  const Recorded recorded = ReadRecorded(folder);
+  EXPECT_EQ(recorded.calls, 2001u);
+  EXPECT_THAT(recorded.damage, IsEmpty());
+  EXPECT_EQ(recorded.metadata["end"]["not_seen"],
+            Json({"the calls of 1 forked process: no log could be created there"}));
 }
 
 TEST(RecorderTest, ManyConfigsAreCounted) {

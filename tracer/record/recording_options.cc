@@ -140,6 +140,13 @@ std::string FormatRecordingOptions(const RecordingOptions& options) {
   return json.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
 }
 
+absl::Status CheckRecordingOptions(const RecordingOptions& options) {
+  if (options.max_size == 0 || (!options.outermost && options.frame_depth == 0)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("max-size can't be combined with ",
+                                                 options.outermost ? "outermost" : "frame-depth",
+                                                 ": what is inside of calls that are only counted is unknown"));
+}
+
 absl::StatusOr<RecordingOptions> ParseRecordingOptions(std::string_view text) {
   Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return absl::InvalidArgumentError("the options of a recording are not a JSON object");

@@ -82,6 +82,9 @@ struct RecordingOptions {
 // A JSON object's text with every member. Bytes that aren't UTF-8 are replaced.
 std::string FormatRecordingOptions(const RecordingOptions& options);
 
+// InvalidArgument: options that can't be combined.
+absl::Status CheckRecordingOptions(const RecordingOptions& options);
+
 // Members missing in `json` keep their defaults. InvalidArgument names a member that is unknown or has another type.
 absl::StatusOr<RecordingOptions> ParseRecordingOptions(std::string_view json);
 
