@@ -331,6 +331,8 @@ void LookAtInstancesOf(PyTypeObject* type) {
 }
 
 void LookAtNewType(PyTypeObject* type) {
+  // One that was freed may have lain at the same address.
+  if (type->tp_call == CallInstance && type->tp_base->tp_call == CallInstance) OriginalCalls().erase(type);
   if (!TheScript().on() || !IsOfScript(type)) return;
   LookAtInstancesOf(Py_TYPE(type));
   LookAtInstancesOf(type);
@@ -417,6 +419,7 @@ class ScriptHook final : public TracingHook {
   std::string name() const override { return "script"; }
   absl::Status Install() override {
     if (g_free_function == nullptr) g_free_function = std::exchange(PyFunction_Type.tp_dealloc, FreeFunction);
+    WatchNewTypes(ForgetOlderType);
     TheScript().Begin(everything_);
     if (kDictsAreWatched) return BeginWatching();
     BeginLooking();
