@@ -286,3 +286,42 @@ def test_the_program_itself(tmp_path):
     ).check()
     lines = ["__main__.before(1)", "__main__.within(2)", "__main__.before(2)"]
     assert ended.lines("first") == ended.lines("second") == lines
+
+
+def test_what_the_program_drops_while_its_calls_run(tmp_path):
+    """Each trace lets go of it at its end, and the calls go on."""
+    ended = python(
+        """
+        import functools, gc, threading, weakref, torchtrace
+        for name in ("first", "second"):
+            started, end = threading.Barrier(4), threading.Event()
+            results = []
+            with torchtrace.trace(name, levels=0, library="__main__"):
+                def stay(kind):
+                    started.wait()
+                    end.wait()
+                    results.append(kind)
+                class A:
+                    def __init__(self): stay("class")
+                class Once:
+                    def __init__(self): self.__name__ = "once"
+                    def __call__(self): stay("instance")
+                once = Once()
+                cached = functools.lru_cache(lambda: stay("cache"))
+                threads = [threading.Thread(target=each) for each in (A, once, cached)]
+                for thread in threads: thread.start()
+                started.wait()
+                dropped = [weakref.ref(each) for each in (A, Once, once, cached)]
+                del A, Once, once, cached
+            gc.collect()
+            end.set()
+            for thread in threads: thread.join()
+            del thread, threads
+            gc.collect()
+            print(sorted(results), [each() for each in dropped])
+        """,
+        tmp_path,
+    ).check()
+    freed = "['cache', 'class', 'instance'] [None, None, None, None]\n"
+    assert ended.out == 2 * freed
+    assert sorted(ended.lines("first")) == sorted(ended.lines("second"))

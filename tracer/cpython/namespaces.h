@@ -31,6 +31,11 @@ inline void WatchDict([[maybe_unused]] int watcher, [[maybe_unused]] PyObject* d
   if (PyDict_Watch(watcher, dict) != 0) PyErr_Clear();
 #endif
 }
+inline void UnwatchDict([[maybe_unused]] int watcher, [[maybe_unused]] PyObject* dict) {
+#if PY_VERSION_HEX >= 0x030C0000
+  if (PyDict_Unwatch(watcher, dict) != 0) PyErr_Clear();
+#endif
+}
 
 // Another one after each change, before 3.12.
 inline uint64_t DictVersion([[maybe_unused]] PyObject* dict) {

@@ -199,6 +199,13 @@ bool PatchCallable(int layer, PyObject* callable, const TracedApi* api, PatchLis
   return true;
 }
 
+void ForgetOlderType(PyTypeObject* type) {
+  if (type->tp_base == nullptr || type->tp_base->tp_call != type->tp_call) return;
+  for (int layer = 0; layer < kLayers; ++layer) {
+    if (TypeEntries(layer).Find(type) != nullptr) TypeEntries(layer).Insert(type, nullptr);
+  }
+}
+
 vectorcallfunc* PointerBelowEntries(PyFunctionObject* function) {
   vectorcallfunc* pointer = &function->vectorcall;
   for (;;) {

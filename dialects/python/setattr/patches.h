@@ -18,9 +18,13 @@ bool PatchProperty(int layer, PyGetSetDef* definition, const TracedApi* get, con
 // For callables that are objects: Python functions, classes and others with their own pointer to the called code
 // (`vectorcall`: numpy's ufuncs, functools.partial, functions of Cython), and the rest through the type's `tp_call`
 // (lru_cache's wrappers, classes whose metaclass is written in Python). Python code can't see a difference in the
-// object. `callable` and `api` are never freed. False, with nothing changed: there is no such pointer, or it is other
-// code's.
+// object. `api` is never freed, `callable` not before `patches` are undone, unless it is a function. False, with
+// nothing changed: there is no such pointer, or it is other code's.
 bool PatchCallable(int layer, PyObject* callable, const TracedApi* api, PatchList* patches);
+
+// For a new type, which may lie where a freed one lay and inherit its base's `tp_call`: forgets what the freed one's
+// was.
+void ForgetOlderType(PyTypeObject* type);
 
 // Functions with this `vectorcall` are patched too, like those with CPython's.
 void PatchAlso(vectorcallfunc vectorcall);

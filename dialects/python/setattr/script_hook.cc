@@ -135,13 +135,19 @@ class Script {
   // A function is being freed.
   void Forget(PyObject* function) { functions_.erase(function); }
 
-  void End() {
+  // Returns what was held, for the caller to release. Calls may be running: their callers hold what they call.
+  std::vector<PyObject*> End() {
     on_ = false;
     for (auto& [function, patches] : functions_) patches.UndoAll();
     functions_.clear();
     patches_.UndoAll();
-    // Calls may be running: they stay alive, as the APIs of libraries do.
+    // A class that lives on, but in no name of the script, would be taken for the script's module by the next trace.
+    for (const auto& [dict, place] : classes_) UnwatchDict(g_dict_watcher, dict);
+    classes_.clear();
+    versions_.clear();
+    std::vector<PyObject*> held(held_.begin(), held_.end());
     held_.clear();
+    return held;
   }
 
  private:
@@ -228,7 +234,7 @@ class Script {
   bool everything_ = false;
   absl::flat_hash_map<PyObject*, PatchList> functions_;
   absl::flat_hash_set<PyObject*> held_;
-  absl::flat_hash_map<PyObject*, ClassPlace> classes_;  // by their dictionaries, also of earlier traces: all stay alive
+  absl::flat_hash_map<PyObject*, ClassPlace> classes_;    // by their dictionaries
   std::vector<std::pair<PyObject*, uint64_t>> versions_;  // of these dictionaries, when all was bound
   PatchList patches_;                                     // of objects that are held
 };
@@ -325,6 +331,8 @@ void LookAtInstancesOf(PyTypeObject* type) {
 }
 
 void LookAtNewType(PyTypeObject* type) {
+  // One that was freed may have lain at the same address.
+  if (type->tp_call == CallInstance && type->tp_base->tp_call == CallInstance) OriginalCalls().erase(type);
   if (!TheScript().on() || !IsOfScript(type)) return;
   LookAtInstancesOf(Py_TYPE(type));
   LookAtInstancesOf(type);
@@ -350,10 +358,11 @@ void BeginLooking() {
   Look();
 }
 
-void EndLooking() {
+// Returns what was held, for the caller to release; null: nothing.
+PyObject* EndLooking() {
   CallFunctionsByType(false);
   if (kCallsSkipVectorcall) ReleaseFrameEvaluation();
-  Py_CLEAR(g_first.dict);
+  return std::exchange(g_first.dict, nullptr);
 }
 
 // ---- Since 3.12: the dictionaries are watched ----
@@ -394,11 +403,23 @@ void FreeFunction(PyObject* function) {
 class ScriptHook final : public TracingHook {
  public:
   explicit ScriptHook(bool everything) : everything_(everything) {}
+  // Only here, with the GIL, is everything released that the trace has held: all hooks are uninstalled now, and what is
+  // freed may run the program's code.
+  ~ScriptHook() override {
+    if (held_.empty()) return;
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    for (PyObject* const held : held_) Py_DECREF(held);
+    PyErr_Restore(type, value, traceback);
+  }
+  ScriptHook(const ScriptHook&) = delete;
+  ScriptHook& operator=(const ScriptHook&) = delete;
 
   int level() const override { return kSetattrLevel; }
   std::string name() const override { return "script"; }
   absl::Status Install() override {
     if (g_free_function == nullptr) g_free_function = std::exchange(PyFunction_Type.tp_dealloc, FreeFunction);
+    WatchNewTypes(ForgetOlderType);
     TheScript().Begin(everything_);
     if (kDictsAreWatched) return BeginWatching();
     BeginLooking();
@@ -406,12 +427,14 @@ class ScriptHook final : public TracingHook {
   }
   void Uninstall() override {
     if (!TheScript().on()) return;
-    if (!kDictsAreWatched) EndLooking();
-    TheScript().End();
+    PyObject* const first = kDictsAreWatched ? nullptr : EndLooking();
+    held_ = TheScript().End();
+    if (first != nullptr) held_.push_back(first);
   }
 
  private:
   const bool everything_;
+  std::vector<PyObject*> held_;  // since it was uninstalled
 };
 
 }  // namespace

@@ -347,3 +347,68 @@ A.one(object("A"), 9)
 def test_methods_that_a_class_gets_later(tmp_path):
     (tmp_path / "script.py").write_text(LATER)
     assert own(trace(tmp_path, "script.py")) == LATER_CALLS.split("\n")[1:-1]
+
+
+ENDS = """
+import functools, os, sys, threading
+def local_classes():
+    class Once:
+        def __init__(self, function): functools.update_wrapper(self, function)
+        def __call__(self, x): return self.__wrapped__(x)
+    class Freed:
+        def __del__(self): print("freed", flush=True)
+    return Once, Freed
+def once(function): return local_classes()[0](function)
+def start(run):
+    started = threading.Event()
+    threading.Thread(target=run, args=(started,), daemon=True).start()
+    started.wait()
+def stay(started):
+    started.set()
+    threading.Event().wait()
+DEFINED
+if "fork" in sys.argv and os.fork() > 0: sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
+freed = local_classes()[1]()
+left = open("left.txt", "w")
+left.write("important")
+"""
+DEFINED = {
+    "class": "class A:\n    def f(self): pass\nA().f()",
+    "cache": "@functools.lru_cache\ndef cached(x): return x\ncached(1)",
+    "instance": "@once\ndef called(x): return x\ncalled(1)",
+}
+# Threads that run calls as long as the process lives; and a main module that is freed early.
+OTHERS = {
+    "replaced": "import types\nsys.modules['__main__'] = types.ModuleType('__main__')",
+    "class": "class A:\n    def __init__(self, started): stay(started)\nstart(A)",
+    "cache": "cached = functools.lru_cache(stay)\nstart(cached)",
+    "instance": "called = once(stay)\nstart(called)",
+}
+
+
+def left_behind(folder, script, traced, *args):
+    """The output, the status, and what is in the file."""
+    (folder / "script.py").write_text(script)
+    (folder / "left.txt").unlink(missing_ok=True)
+    command = [sys.executable, "script.py", *args]
+    if traced:
+        options = ("-l", "0", "--library", "__main__", "--python", sys.executable)
+        command = [tool.TORCHTRACE, "run", "-qfo", "trace", *options, *command[1:]]
+    ended = tool.execute(command, folder)
+    return *ended.lines(), (folder / "left.txt").read_text()
+
+
+@pytest.mark.parametrize("args", [(), ("fork",)])
+@pytest.mark.parametrize("defined", DEFINED)
+def test_all_is_freed_at_the_end(tmp_path, defined, args):
+    """Finalizers run, and a file that was left open gets what was written."""
+    script = ENDS.replace("DEFINED", DEFINED[defined])
+    untraced = left_behind(tmp_path, script, False, *args)
+    assert left_behind(tmp_path, script, True, *args) == untraced
+    assert untraced[1] == "freed" and untraced[-1] == "important"
+
+
+@pytest.mark.parametrize("defined", OTHERS)
+def test_what_is_freed_in_other_programs(tmp_path, defined):
+    script = ENDS.replace("DEFINED", OTHERS[defined])
+    assert left_behind(tmp_path, script, True) == left_behind(tmp_path, script, False)
