@@ -89,7 +89,10 @@ def test_what_is_not_listed_is_told(folder):
     assert counted == sum(each["only_counted"] for each in run["processes"])
     total = sum(CALLS.values())
     assert run["counts"]["calls"] == total
-    sentence = f"{counted} calls are counted, but not listed (--max-size): without order, time, thread and outcome"
+    sentence = (
+        f"{counted} calls are counted, but not listed (--max-size): "
+        "without order, time, thread and outcome"
+    )
     assert sentence in (folder / "limited.err").read_text()
     dump = tool.torchtrace("dump", "limited", cwd=folder)
     assert f"limited: {sentence}\n" in dump.err
