@@ -268,12 +268,15 @@ def at_exit(name, body, t):
     atexit.register(_inside, outcome.where(name), body, copied(t))
 
 
+COMPILING = ("_dynamo/convert_frame.py", "_functorch/_aot_autograd/runtime_wrappers.py")
+
+
 def _is_known_to_differ(frame):
-    """Under torchtrace PathFinder.find_spec and a function of Dynamo's are built-in, and level 2
-    is one key more for PyTorch's caches while it compiles (docs/RUN.md)."""
+    """Under torchtrace PathFinder.find_spec and functions of torch's compiler are built-in, and
+    level 2 is one key more for PyTorch's caches while it compiles (docs/RUN.md)."""
     if "importlib" in frame.f_code.co_filename:
         return True
-    while frame is not None and not frame.f_code.co_filename.endswith("_dynamo/convert_frame.py"):
+    while frame is not None and not frame.f_code.co_filename.endswith(COMPILING):
         frame = frame.f_back
     return frame is not None
 
