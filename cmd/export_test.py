@@ -17,6 +17,8 @@ import yaml
 from tools.testing import whole_tool as tool
 
 LOGS = sorted((tool.ROOT / "testdata/logs").glob("*/*.ttlog"))
+# Those that list all their calls.
+LISTED = [log for log in LOGS if log.stem != "counts"]
 SAMPLE = tool.ROOT / "testdata/logs/v1/sample.ttlog"
 CONFIG_COLUMNS = (
     "level api config args kwargs shapes dtypes calls time_ns trace host pid rank".split()
@@ -228,7 +230,7 @@ def test_no_format(tmp_path, args, message):
 @pytest.mark.parametrize("log", LOGS, ids=lambda log: f"{log.parent.name}-{log.stem}")
 def test_csv_is_read_back(tmp_path, log):
     """CSV and JSON lines read back equally, as far as both can express it."""
-    for calls in ([], ["--calls"]):
+    for calls in ([], ["--calls"]) if log in LISTED else ([],):
         for format in ("csv", "jsonl"):
             export(format, log, *calls, "-o", tmp_path / f"x.{format}", "-f")
         one = torchtrace("export", "csv", "x.csv", *calls, cwd=tmp_path)
@@ -572,7 +574,7 @@ def test_configs_are_read_back(name, tmp_path):
         assert len(processes) == len(rows) > 2
 
 
-@pytest.mark.parametrize("log", LOGS, ids=lambda log: log.stem)
+@pytest.mark.parametrize("log", LISTED, ids=lambda log: log.stem)
 def test_calls_are_read_back(log, tmp_path):
     path = tmp_path / "calls.jsonl"
     export("jsonl", "--calls", log, "-o", path)
@@ -720,7 +722,8 @@ def test_a_file_that_cannot_grow(tmp_path, kind):
 
 
 def test_no_format_is_undocumented():
-    page = (tool.ROOT / "docs/EXPORT.md").read_text()
+    rows = (tool.ROOT / "docs/EXPORT.md").read_text().splitlines()
+    first_cells = " ".join(row.split("|")[1] for row in rows if row.startswith("| `"))
     unknown = torchtrace("export", "jpeg", SAMPLE).err
     for name in re.search(r"there are ([\w, ]*)", unknown).group(1).strip().split(", "):
-        assert f"| `{name}` |" in page
+        assert f"`{name}`" in first_cells
