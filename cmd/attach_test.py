@@ -522,6 +522,33 @@ def test_torch_with_compiled_functions(start):
     program.ends("done 1\n")
 
 
+# Often where Dynamo would compile the next function that is called, and may break no graph.
+FULL_GRAPH = """
+import os, torch
+from torch._dynamo.utils import counters
+@torch.compile(backend="eager", fullgraph=True)
+def compiled(x):
+    return x + 1
+def counts():
+    return {name: dict(each) for name, each in counters.items()}
+x = torch.ones(4)
+compiled(x)
+before = counts()
+print("ready", flush=True)
+while not os.path.exists("stop"):
+    compiled(x)
+print("done", counts() == before)
+"""
+
+
+@pytest.mark.torch
+def test_dynamo_compiles_nothing_of_ours(start):
+    program = start(FULL_GRAPH)
+    for _ in range(12):
+        program.attach("--duration", "5ms", "-qfo", "out")
+    program.ends("done True\n")
+
+
 def other_pythons():
     runtimes = Path(tool.TORCHTRACE).resolve().parents[1] / "runtime"
     for runtime in sorted(runtimes.glob("py3.*")):
