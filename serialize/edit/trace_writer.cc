@@ -473,8 +473,7 @@ class LogTraceWriter : public TraceWriter {
                           bool* whole) {
     WrittenProcess& written = processes_[process];
     std::string& counts = written.counts;
-    counts.resize(payload.bytes);
-    counts.resize(log.file().ReadAt(frame.payload_offset(), counts.data(), counts.size()));
+    counts = log.file().ReadAt(frame.payload_offset(), payload.bytes);
     if (payload.trust == FramePayload::kVerified && payload.note.empty() &&
         Hash64(counts.data(), counts.size()) != frame.header.payload_hash) {
       return absl::UnavailableError(absl::StrCat(log.file().path(), " changed while it was read"));

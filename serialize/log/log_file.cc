@@ -109,6 +109,13 @@ int LogFile::Wake() const {
   return fd;
 }
 
+std::string LogFile::ReadAt(uint64_t offset, uint64_t bytes) const {
+  // A damaged header may ask for more than the file holds.
+  std::string text(std::min(bytes, bytes_ - std::min(bytes_, offset)), '\0');
+  text.resize(ReadAt(offset, text.data(), text.size()));
+  return text;
+}
+
 size_t LogFile::ReadAt(uint64_t offset, void* to, size_t bytes) const {
   const int fd = Wake();
   if (fd < 0) return 0;

@@ -162,8 +162,8 @@ LogFollower::Definition LogFollower::Define(std::string_view identity, uint64_t 
 
 void LogFollower::ReadCounts(FollowedCounts* counts) {
   const LogFrame& frame = reader_->frames()[counts->index];
-  std::string payload(std::min<uint64_t>(frame.header.committed_bytes, frame.payload_capacity()), '\0');
-  payload.resize(reader_->file().ReadAt(frame.payload_offset(), payload.data(), payload.size()));
+  const std::string payload = reader_->file().ReadAt(
+      frame.payload_offset(), std::min<uint64_t>(frame.header.committed_bytes, frame.payload_capacity()));
   size_t number = 0;
   VisitCounts(payload, [&](std::string_view identity, std::string_view, uint64_t calls) {
     if (number == counts->counts.size()) counts->counts.push_back({Define(identity, 0)});

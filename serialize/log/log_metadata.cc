@@ -77,8 +77,7 @@ std::shared_ptr<const Json> ReadMetadata(const LogReader& log, size_t process, D
     if (payload.trust == FramePayload::kUseless) damage->lost_bytes += payload.bytes;
     // An empty open frame was reserved for metadata that was never written.
     if (payload.trust == FramePayload::kUseless || payload.bytes == 0) continue;
-    std::string text(payload.bytes, '\0');
-    text.resize(log.file().ReadAt(frame.payload_offset(), text.data(), text.size()));
+    const std::string text = log.file().ReadAt(frame.payload_offset(), payload.bytes);
     const Json patch = ParseObject(text);
     if (patch.is_null()) {
       if (payload.note.empty()) {

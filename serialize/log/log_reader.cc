@@ -66,11 +66,9 @@ Extent FindTextEnd(const LogFile& file, uint64_t payload_offset, uint64_t capaci
 }
 
 Extent FindCountsEnd(const LogFile& file, uint64_t payload_offset, uint64_t capacity) {
-  std::string payload(capacity, '\0');
-  payload.resize(file.ReadAt(payload_offset, payload.data(), payload.size()));
   Extent extent;
-  extent.bytes =
-      VisitCounts(payload, [&extent](std::string_view, std::string_view, uint64_t calls) { extent.calls += calls; });
+  extent.bytes = VisitCounts(file.ReadAt(payload_offset, capacity),
+                             [&extent](std::string_view, std::string_view, uint64_t calls) { extent.calls += calls; });
   return extent;
 }
 
@@ -281,8 +279,8 @@ void LogReader::ReadClosingFrame() {
   const LogFrame& frame = frames_.back();
   const FramePayload payload = Verify(frame);
   closing_note_ = payload.note.empty() ? "" : absl::StrCat(payload.note, " (closing)");
-  std::string bytes(payload.trust == FramePayload::kVerified ? payload.bytes : 0, '\0');
-  bytes.resize(file_->ReadAt(frame.payload_offset(), bytes.data(), bytes.size()));
+  const std::string bytes =
+      file_->ReadAt(frame.payload_offset(), payload.trust == FramePayload::kVerified ? payload.bytes : 0);
   ByteReader reader(bytes);
   uint64_t count = 0;
   // A process has at least one frame and takes at least two bytes here.

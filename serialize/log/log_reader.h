@@ -65,6 +65,8 @@ class LogFile {
   // Returns the number of bytes read, which is less than asked for where the
   // file ends or the disk fails.
   size_t ReadAt(uint64_t offset, void* to, size_t bytes) const;
+  // The readable part of a range.
+  std::string ReadAt(uint64_t offset, uint64_t bytes) const;
 
   // XXH3_64 of the readable part of a range.
   uint64_t HashAt(uint64_t offset, uint64_t bytes) const;

@@ -362,8 +362,7 @@ class Surveyor {
       return Lose(payload.calls, payload.bytes);
     }
     if (!payload.note.empty()) Say(payload.note);
-    std::string bytes(payload.bytes, '\0');
-    bytes.resize(log_.file().ReadAt(frame.payload_offset(), bytes.data(), bytes.size()));
+    const std::string bytes = log_.file().ReadAt(frame.payload_offset(), payload.bytes);
     const uint64_t read =
         VisitCounts(bytes, [this](std::string_view identity, std::string_view facets, uint64_t calls) {
           const VariantId variant = configs_->Intern(identity, facets);

@@ -67,21 +67,18 @@ std::string FormatLastWords(const LastWords& words, bool with_threads) {
   const ClockReading now = ReadClock();
   absl::StrAppend(&json, R"(,"units":)", now.units, R"(,"monotonic_ns":)", now.monotonic_ns);
 
-  const ThreadTotals others = words.others.value_or(ThreadTotals());
-  uint64_t getters = others.getters, left_out = others.left_out;
   with_threads = with_threads && !words.others.has_value();
   const char* separator = with_threads ? R"(,"threads":[)" : nullptr;
   for (const auto& [number, total] : words.threads) {
-    getters += total.getters;
-    left_out += total.left_out;
-    if (!with_threads) continue;
+    if (!with_threads) break;
     absl::StrAppend(&json, std::exchange(separator, ","), R"({"number":)", number, R"(,"calls":)", total.calls,
                     R"(,"getters":)", total.getters, "}");
   }
   if (with_threads) absl::StrAppend(&json, words.threads.empty() ? separator : "", "]");
-  absl::StrAppend(&json, R"(,"getters":)", getters);
+  const ThreadTotals all = words.AllThreads();
+  absl::StrAppend(&json, R"(,"getters":)", all.getters);
   if (words.counted != 0) absl::StrAppend(&json, R"(,"counted":)", words.counted);
-  if (left_out != 0) absl::StrAppend(&json, R"(,"left_out":)", left_out);
+  if (all.left_out != 0) absl::StrAppend(&json, R"(,"left_out":)", all.left_out);
 
   absl::StrAppend(&json, ",", NotSeenJson(words.notes));
   separator = R"(,"cut":{)";

@@ -27,6 +27,12 @@ struct ThreadTotals {
   uint64_t calls = 0;
   uint64_t getters = 0;
   uint64_t left_out = 0;  // by CallWindow
+
+  void Add(const ThreadTotals& more) {
+    calls += more.calls;
+    getters += more.getters;
+    left_out += more.left_out;
+  }
 };
 
 // A program that the traced one started, which isn't traced.
@@ -51,6 +57,12 @@ struct LastWords {
   uint64_t intern_resets = 0;
   uint64_t counted = 0;          // calls that are counted, not listed
   std::string_view stop_reason;  // empty: recording has not stopped early
+
+  ThreadTotals AllThreads() const {
+    ThreadTotals all = others.value_or(ThreadTotals());
+    for (const auto& [number, total] : threads) all.Add(total);
+    return all;
+  }
 };
 
 // JSON is written by hand: the library's destructors allocate, which ends the process if memory has run out. Bytes that

@@ -458,9 +458,7 @@ void Recorder::EndThread(ThreadRecorder* thread) {
       ended_threads_.emplace_back(thread->number_, thread->totals());
     } else {
       if (!more_ended_threads_.has_value()) more_ended_threads_.emplace();
-      more_ended_threads_->calls += thread->calls_.get();
-      more_ended_threads_->getters += thread->getters_.get();
-      more_ended_threads_->left_out += thread->left_out_.get();
+      more_ended_threads_->Add(thread->totals());
     }
     if (!thread->writer_.open()) return;
     free_frames_.push_back({thread->writer_, thread->frame_number_});
@@ -604,12 +602,6 @@ LastWords Recorder::WordsOf(const ProgramEnd& end) const {
   return words;
 }
 
-bool Recorder::HasLeftOut() const {
-  const LastWords words = WordsOf({});
-  return std::any_of(words.threads.begin(), words.threads.end(),
-                     [](const auto& thread) { return thread.second.left_out != 0; });
-}
-
 bool Recorder::WriteEnd(std::string_view json) {
   if (json.size() > end_frame_.payload_bytes()) return log_->AppendMetadata(json).ok();
   Fill(end_frame_, json);
@@ -637,7 +629,7 @@ void Recorder::Finish(const ProgramEnd& end) {
   NewEpoch();
   SessionState::UnmapControlPage();
   // A forked or started child that made no call needs no log.
-  if (log_ == nullptr && !OrStop([this] { return HasLeftOut() && OpenLog().ok(); })) return;
+  if (log_ == nullptr && !OrStop([&] { return WordsOf(end).AllThreads().left_out != 0 && OpenLog().ok(); })) return;
   if (own != nullptr) own->CloseFrame();
   for (FreeFrame& frame : free_frames_) LogWriter::Close(frame.writer.frame(), frame.writer.calls());
   free_frames_.clear();

@@ -203,8 +203,6 @@ class TORCHTRACE_EXPORT Recorder {
   // Records the clock against CLOCK_MONOTONIC again, for a log that will have no end. Needs the lock.
   void TellClockAgain();
   LastWords WordsOf(const ProgramEnd& end) const;
-  // Whether the window has left out calls of this process.
-  bool HasLeftOut() const;
   // Writes the last words where there is room for them.
   bool WriteEnd(std::string_view json);
   void WriteLastWords(const ProgramEnd& end);
