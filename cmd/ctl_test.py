@@ -87,10 +87,50 @@ def test_orders(program):
     assert "was stopped for good" in program.ctl("resume", status=2)
     info = program.end()
     assert [each["calls"] for each in info["processes"]] == [61, 61]
-    assert info["paused"] is True and info["damage"]["lost_calls"] == 0
+    assert [each["left_out"] for each in info["processes"]] == [300, 300]
+    assert "paused" not in info and info["damage"]["lost_calls"] == 0
     said = tool.torchtrace("info", "out", cwd=program.folder).out
-    assert "complete     yes, but for any calls made while tracing was paused, left out\n" in said
+    assert "complete     yes, but for 600 calls left out by torchtrace ctl\n" in said
     assert "no process writes a trace to out now" in program.ctl("pause", status=2)
+
+
+# The order is given before some of the calls, on two threads.
+EVERY_LEVEL = """
+import os, subprocess, sys, threading
+import torch, torchtrace
+def work():
+    for _ in range(3):
+        with torch.profiler.record_function("step"):
+            model(torch.ones(2, 3)).sum().backward()
+        torch.add(torch.ones(2), 1)
+def ctl(order):
+    subprocess.run([sys.argv[1], "ctl", str(os.getpid()), order], check=True, stdout=subprocess.DEVNULL)
+model = torch.nn.Linear(3, 3)
+work()
+torchtrace.resume()
+work()
+ctl(sys.argv[2])
+work()
+thread = threading.Thread(target=work)
+thread.start(), thread.join()
+ctl("resume")
+work()
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("options", [(), ("--exclude", "%nn", "--exclude", "*add*")], ids=["all", "some"])
+def test_calls_that_are_held_back_are_counted(tmp_path, options):
+    (tmp_path / "program.py").write_text(EVERY_LEVEL)
+    totals = []
+    for order in "resume", "pause":
+        words = ("run", "-fqo", "out", "-l", "0-4", "--start-paused", "--python", tool.PYTHON, *options)
+        words += ("program.py", tool.TORCHTRACE, order)
+        assert tool.torchtrace(*words, cwd=tmp_path).status == 0
+        info = json.loads((tmp_path / "out/run.json").read_text())
+        totals.append((info["counts"]["calls"], info.get("left_out", 0)))
+    (recorded, none), (fewer, left_out) = totals
+    assert none == 0 and left_out > 100 and fewer + left_out == recorded
 
 
 def test_a_cut_page_harms_nobody(program):

@@ -197,7 +197,7 @@ ordered_json ProcessJson(const ProcessInfo& process, const Trace& trace) {
   json["calls"] = process.calls;
   json["open_calls"] = process.open_calls;
   json["excluded_getters"] = known.getters;
-  if (!known.window.empty()) json["left_out"] = known.left_out;
+  if (!known.windows.empty()) json["left_out"] = known.left_out;
   if (known.max_size != 0) json["only_counted"] = process.counted;
   json["bytes"] = ordered_json{
       {"file", process.file_bytes}, {"events", process.event_bytes}, {"definitions", process.definition_bytes}};
@@ -286,7 +286,7 @@ ordered_json BuildRunInfo(const Trace& trace, const Statistics& statistics, cons
   info["counts"] = CountsJson(statistics);
   info["open_calls"] = facts.open_calls;
   info["excluded_getters"] = facts.getters;
-  if (!facts.window.empty()) info["left_out"] = facts.left_out;
+  if (!facts.windows.empty()) info["left_out"] = facts.left_out;
   if (facts.counted != 0) info["only_counted"] = facts.counted;
   info["dropped"] = facts.dropped;
   info["capped"] = ordered_json{{"calls", capped.calls}, {"configs", capped.configs}};
@@ -374,7 +374,8 @@ std::vector<std::string> SummaryLines(const Trace& trace, const Statistics& stat
   }
   if (!facts.cut.empty()) lines.push_back(absl::StrCat("cut: ", JoinCounts(facts.cut)));
   if (facts.left_out > 0) {
-    lines.push_back(absl::StrCat("left out: ", Counted(facts.left_out, "call", "calls"), " (", facts.window, ")"));
+    lines.push_back(absl::StrCat("left out: ", Counted(facts.left_out, "call", "calls"), " (",
+                                 absl::StrJoin(facts.windows, " and "), ")"));
   }
   if (facts.counted > 0) lines.push_back(CountedCalls(facts.counted));
   if (facts.getters > 0) {

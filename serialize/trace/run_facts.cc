@@ -163,7 +163,7 @@ RunFacts GatherFacts(const Trace& trace) {
     facts.open_calls += process.open_calls;
     facts.getters += known.getters;
     facts.paused = facts.paused || known.paused;
-    if (facts.window.empty()) facts.window = known.window;
+    for (const std::string& window : known.windows) AddOnce(window, &facts.windows);
     facts.left_out += known.left_out;
     facts.follow_only = facts.follow_only || known.follow_only;
     facts.counted += process.counted;
@@ -261,7 +261,7 @@ std::vector<std::string> DescribeCompleteness(const RunFacts& facts, const Cappe
   if (facts.paused) left_out.emplace_back("any calls made while tracing was paused, left out");
   if (facts.left_out > 0 || facts.left_out_unknown) {
     left_out.push_back(absl::StrCat(facts.left_out > 0 ? Counted(facts.left_out, "call", "calls") : "any calls",
-                                    " left out by ", facts.window,
+                                    " left out by ", absl::StrJoin(facts.windows, " and "),
                                     facts.left_out_unknown ? "; not counted where a process died of a signal" : ""));
   }
   if (facts.follow_only) left_out.emplace_back("any calls of programs that --follow-only leaves out");

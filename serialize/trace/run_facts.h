@@ -55,7 +55,7 @@ struct RunFacts {
   uint64_t getters = 0;
   bool getters_unknown = false;  // in some process
   bool paused = false;           // in some process
-  std::string window;            // of some process
+  std::vector<std::string> windows;  // of all processes
   uint64_t left_out = 0;
   bool left_out_unknown = false;  // in some process
   bool follow_only = false;       // in some process

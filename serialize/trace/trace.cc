@@ -125,8 +125,9 @@ std::string NameInJob(const json& metadata, const ProcessMetadata& known) {
 }
 
 void CountLeftOut(const json& metadata, const json& end, ProcessMetadata* known) {
+  std::string options;
   const auto add = [&](const char* option, const std::string& value) {
-    absl::StrAppend(&known->window, known->window.empty() ? "" : " ", option, " ", value);
+    absl::StrAppend(&options, options.empty() ? "" : " ", option, " ", value);
   };
   const auto count = [&](const char* option, const char* key) {
     if (const std::optional<int64_t> number = IntMember(metadata, key)) add(option, absl::StrCat(*number));
@@ -137,7 +138,9 @@ void CountLeftOut(const json& metadata, const json& end, ProcessMetadata* known)
   count("--first", "first");
   if (const json& sample = Member(metadata, "sample"); sample.is_number()) add("--sample", sample.dump());
   count("--max-calls", "max_calls");
-  if (known->window.empty()) return;
+  if (!options.empty()) known->windows.push_back(std::move(options));
+  if (Member(metadata, "held_back") == true) known->windows.emplace_back("torchtrace ctl");
+  if (known->windows.empty()) return;
   const std::optional<int64_t> left_out = IntMember(end, "left_out");
   known->left_out = static_cast<uint64_t>(std::max<int64_t>(0, left_out.value_or(0)));
   known->left_out_unknown = Member(end, "short") == true;

@@ -75,7 +75,7 @@ struct ProcessMetadata {
   // What is missing.
   uint64_t getters = 0;           // calls of property getters that were left out
   bool getters_unknown = false;   // their number is unknown: a signal ended the process
-  std::string window;             // the options that leave out calls: `--skip 10 --max-calls 100`
+  std::vector<std::string> windows;  // what leaves out calls: `--skip 10 --max-calls 100`, `torchtrace ctl`
   uint64_t left_out = 0;          // calls that they left out
   bool left_out_unknown = false;  // their number is unknown: a signal ended the process
   bool follow_only = false;       // only some of the Python programs that it starts are traced

@@ -63,7 +63,9 @@ TEST(ProcessMetadataTest, TellsWhatIsThere) {
     "packages": {"torch": {"version": "2.13.0", "git": "abc"}, "numpy": "2.4.1"},
     "source": "a.ttlog", "label": "gpt2", "levels": [0, 2], "stacks": "all", "stack_format": "api",
     "clock": {"origin_monotonic_ns": 10, "origin_realtime_ns": 1000}, "paused": true, "not_seen": ["told before"],
-    "end": {"exit_code": 1, "monotonic_ns": 25, "stopped": "no room", "cut": {"strings": 2}, "getters": 4}})");
+    "skip": 3, "first": 2, "held_back": true,
+    "end": {"exit_code": 1, "monotonic_ns": 25, "stopped": "no room", "cut": {"strings": 2}, "getters": 4,
+            "left_out": 5}})");
   EXPECT_EQ(known.role, "fork");
   EXPECT_EQ(known.host, "box");
   EXPECT_EQ(known.pid, 7);
@@ -80,6 +82,8 @@ TEST(ProcessMetadataTest, TellsWhatIsThere) {
   EXPECT_TRUE(known.has_clock);
   EXPECT_EQ(known.origin_realtime_ns, 1000);
   EXPECT_TRUE(known.paused);
+  EXPECT_THAT(known.windows, ElementsAre("--skip 3 --first 2", "torchtrace ctl"));
+  EXPECT_EQ(known.left_out, 5u);
   EXPECT_EQ(known.exit_code, 1);
   EXPECT_EQ(known.signal, std::nullopt);
   EXPECT_EQ(known.duration_ns, 15);
@@ -93,7 +97,8 @@ TEST(ProcessMetadataTest, TellsWhatIsThere) {
 TEST(ProcessMetadataTest, PassesOverWhatIsOfAnotherType) {
   for (const char* const text :
        {"null", "[]", "7", "{}", R"({"role": 1, "host": null, "pid": "7", "rank": 1.5, "cwd": 3, "packages": ["torch"],
-          "label": {}, "levels": "1", "stacks": true, "stack_format": [], "paused": "yes", "end": "over"})",
+          "label": {}, "levels": "1", "stacks": true, "stack_format": [], "paused": "yes", "held_back": 1,
+          "end": "over"})",
         R"({"packages": {"torch": {"git": "abc"}, "numpy": 2}, "levels": ["1", null],
           "end": {"exit_code": "0", "threads": [3, {"getters": -1}], "cut": [1], "not_seen": {}, "stopped": 1}})"}) {
     const ProcessMetadata known = Parse(text);
@@ -101,6 +106,7 @@ TEST(ProcessMetadataTest, PassesOverWhatIsOfAnotherType) {
     EXPECT_FALSE(known.pid || known.ranked.rank || known.cwd || known.stacks || known.stack_format) << text;
     EXPECT_FALSE(known.exit_code || known.signal || known.duration_ns || known.origin_realtime_ns) << text;
     EXPECT_FALSE(known.has_source || known.has_clock || known.paused || known.getters_unknown) << text;
+    EXPECT_THAT(known.windows, IsEmpty()) << text;
     EXPECT_EQ(known.PackageVersion("torch"), "") << text;
     EXPECT_THAT(known.package_versions, IsEmpty()) << text;
     EXPECT_THAT(known.levels, IsEmpty()) << text;

@@ -45,6 +45,8 @@ constexpr size_t kMaxErrorBytes = 300;
 
 // Recording was paused for some time.
 constexpr char kPaused[] = R"({"paused":true})";
+// The user held calls back.
+constexpr char kHeldBack[] = R"({"held_back":true})";
 
 std::atomic<Recorder*> g_recorder{nullptr};
 
@@ -168,27 +170,24 @@ void Recorder::SetPaused(bool paused) {
     std::lock_guard<std::mutex> lock(mutex_);
     if (std::exchange(paused_, paused) == paused) return;
     NewEpoch();
-    if (paused) NotePaused();
+    if (!paused || finished_ || std::exchange(was_paused_, true) || log_ == nullptr) return;
+    log_->AppendMetadata(kPaused).IgnoreError();
   });
-}
-
-void Recorder::NotePaused() {
-  if (finished_ || std::exchange(was_paused_, true) || log_ == nullptr) return;
-  log_->AppendMetadata(kPaused).IgnoreError();
 }
 
 bool Recorder::HeldByControl() {
   const ControlPage& page = SessionState::control();
   const uint32_t order = page.order.load(std::memory_order_acquire);
   if (order == ControlPage::kWindow && MonotonicNs() < page.until_ns.load(std::memory_order_relaxed)) return false;
+  if (order == ControlPage::kNone) return false;
   if (Recorder* const recorder = Get(); !recorder->held_.exchange(true)) recorder->NoteHeld();
-  return order != ControlPage::kNone;
+  return true;
 }
 
 void Recorder::NoteHeld() {
   OrStop([this] {
     std::lock_guard<std::mutex> lock(mutex_);
-    NotePaused();
+    if (!finished_ && log_ != nullptr) log_->AppendMetadata(kHeldBack).IgnoreError();
   });
 }
 
@@ -269,6 +268,9 @@ absl::Status Recorder::BeginLog(LogWriter* log) {
   if (absl::Status status = WriteProcessName(log); !status.ok()) return status;
   if (was_paused_) {
     if (absl::Status status = log->AppendMetadata(kPaused); !status.ok()) return status;
+  }
+  if (held_) {
+    if (absl::Status status = log->AppendMetadata(kHeldBack); !status.ok()) return status;
   }
   // What a forked child noted before its first call.
   if (!notes_.not_seen.empty() || !notes_.not_imported.empty()) {

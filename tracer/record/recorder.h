@@ -79,11 +79,11 @@ class TORCHTRACE_EXPORT Recorder {
   // Null before the first Start.
   static Recorder* Get();
 
-  // Hooks ask this first: false if no session is active, or it is paused or stopped, by the program or the user
-  // (control_page.h).
-  static bool Recording() {
-    return SessionState::epoch() != 0 &&
-           (SessionState::control().order.load(std::memory_order_relaxed) == ControlPage::kNone || !HeldByControl());
+  // Hooks ask this first: false if no session is active, or the program has paused it, or it has stopped.
+  static bool Recording() { return SessionState::epoch() != 0; }
+  // Whether the user holds back the calls that are entered now (control_page.h): they are only counted.
+  static bool HoldsBack() {
+    return SessionState::control().order.load(std::memory_order_relaxed) != ControlPage::kNone && HeldByControl();
   }
   // Whether a session is active: recorded calls may still end.
   static bool SessionIsOn() { return SessionState::session() != 0; }
@@ -185,7 +185,6 @@ class TORCHTRACE_EXPORT Recorder {
   // What the control page says, which isn't kNone: whether nothing is recorded now.
   static bool HeldByControl();
   void NoteHeld();
-  void NotePaused();  // needs the lock
   std::string FirstMetadata();
   // A frame for `thread`, perhaps one that another thread left half full. `entering`: only if the job's logs may grow
   // by it; else the thread only counts.

@@ -45,6 +45,15 @@ ThreadRecorder::Again ThreadRecorder::EnterAgain(const CallKey& key, const Recor
   return Again::kEntered;
 }
 
+bool ThreadRecorder::LeaveOut(std::string_view config) {
+  if (IsUpToDate() && (config.empty() ? !IsFiltered() : Included(ReadConfigHead(config).api))) left_out_.Increment();
+  return false;
+}
+
+bool ThreadRecorder::IsFiltered() {
+  return IsUpToDate() && !(options_->recording.include.empty() && options_->recording.exclude.empty());
+}
+
 bool ThreadRecorder::IsUpToDate() { return SessionState::epoch() == epoch_ || CatchUp(); }
 
 void ThreadRecorder::RaiseInnermost(std::string_view exception, uint64_t time) {

@@ -112,6 +112,12 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   // Ends the innermost of these; ignored while a call in it is open.
   void LeaveOpenCall();
 
+  // Counts a call that the user holds back, unless the filter excludes it. `config` may be empty if IsFiltered is false.
+  // Returns false: there must be no Leave.
+  bool LeaveOut(std::string_view config);
+  // Whether the session excludes calls by name.
+  bool IsFiltered();
+
   // Ends the innermost entered call.
   void Leave(const CallResult& result = {});
   void Raise(std::string_view exception);
@@ -244,7 +250,7 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   std::shared_ptr<const RecorderOptions> options_;  // the session's
   ThreadCount getters_;
   std::shared_ptr<CallWindow> window_;    // null: all calls are recorded
-  ThreadCount left_out_;                  // by the window
+  ThreadCount left_out_;                  // by the window and the user
   bool only_counts_ = false;              // the job's logs have no room for more entries
   std::shared_ptr<CallCounter> counter_;  // null: there is always room
   std::vector<CallCount*> counts_;        // that the tables refer to; null: of the process that forked this one

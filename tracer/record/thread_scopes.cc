@@ -90,6 +90,7 @@ void ThreadRecorder::EndInnermostScope() {
 }
 
 bool ThreadRecorder::EnterOpenCall(std::string_view config, uint32_t identity_bytes) {
+  if (Recorder::HoldsBack()) return LeaveOut(config);
   if (open_calls_ != before_calls_ || !Enter(config, identity_bytes)) return false;
   ++before_calls_;
   return true;

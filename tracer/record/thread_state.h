@@ -45,7 +45,7 @@ struct ThreadState {
   template <typename DescribeCall>
   bool Enter(const DescribeCall& describe, const RecordFacts* facts = nullptr) {
     // If a description runs code of the program, its calls would fill the same scratch.
-    if (!Recording() || describing) return false;
+    if (!Recording() || describing || IsHeldBack([&](ConfigBuilder* config) { describe(config); })) return false;
     if constexpr (std::is_invocable_v<const DescribeCall&, CallKey*>) {
       describe(key);
       if (key->valid()) [[likely]] {
@@ -61,12 +61,13 @@ struct ThreadState {
 
   // The same with a kept description from ConfigBuilder::Finish.
   bool EnterKnown(std::string_view bytes, uint32_t identity_bytes) {
-    return Recording() && !describing && recorder->Enter(bytes, identity_bytes);
+    if (!Recording() || describing) return false;
+    return Recorder::HoldsBack() ? recorder->LeaveOut(bytes) : recorder->Enter(bytes, identity_bytes);
   }
 
   // Describes a scope in the same way (ThreadRecorder::OpenScope). Null: it isn't recorded. Else CloseScope ends it.
   std::shared_ptr<Scope> OpenScope(Describe describe, const RecordFacts& facts) {
-    if (!Recording() || describing) return nullptr;
+    if (!Recording() || describing || IsHeldBack(describe)) return nullptr;
     bool whole = false;
     const std::string_view bytes = Described(describe, &whole);
     if (bytes.empty()) return nullptr;
@@ -92,6 +93,15 @@ struct ThreadState {
   }
 
  private:
+  // A call that the user holds back is described only if its name decides whether it counts.
+  bool IsHeldBack(Describe describe) {
+    if (!Recorder::HoldsBack()) [[likely]]
+      return false;
+    bool whole = false;
+    recorder->LeaveOut(recorder->IsFiltered() ? Described(describe, &whole) : std::string_view());
+    return true;
+  }
+
   class DescribedAgain final : public FirstNotes {
    public:
     DescribedAgain(ThreadState* thread, Describe describe) : thread_(thread), describe_(describe) {}

@@ -31,7 +31,7 @@ constexpr const char* kSentences[] = {
 std::unique_ptr<at::ObserverContext> Began(const at::RecordFunction&) {
   // If the key is excluded, this is inside a recorded operator.
   if (c10::impl::tls_is_dispatch_key_included(kDispatchKey) || c10::impl::tls_is_dispatch_key_excluded(kDispatchKey) ||
-      torch::autograd::get_current_graph_task_id() != -1 || !Recorder::Recording()) {
+      torch::autograd::get_current_graph_task_id() != -1 || !Recorder::Recording() || Recorder::HoldsBack()) {
     return nullptr;
   }
   thread_local uint64_t told[std::size(kSentences)] = {};  // the session, by its g_arming
