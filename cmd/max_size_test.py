@@ -77,6 +77,8 @@ def test_configs_and_counts_are_exact(folder):
         assert (folder / "limited" / name).read_text() == (folder / "all" / name).read_text()
     assert configs("limited") == configs("all")
     assert tool.torchtrace("diff", "limited", "all", cwd=folder).status == 0
+    ordered = tool.torchtrace("diff", "--sequence", "limited", "all", cwd=folder)
+    assert ordered.status == 2 and "limited: " in ordered.err and "are counted" in ordered.err
     tool.torchtrace("merge", "-fo", "merged.ttlog", "limited", "limited", cwd=folder)
     assert configs("merged.ttlog") == configs("all", "all")
     tool.torchtrace("filter", "-fo", "filtered.ttlog", "--include", "*.g", "limited", cwd=folder)
@@ -130,6 +132,8 @@ for bad in ("1 pound", -1):
     ended = tool.execute([tool.PYTHON, "-c", program], cwd=folder)
     assert ended.status == 0, ended
     assert "max_size" in ended.out
+    code = tool.torchtrace("export", "python", "inside", "--calls", "9999999", cwd=folder)
+    assert code.status == 2 and "calls are counted, but not listed" in code.err
     run = info(folder, "inside")
     assert run["counts"]["calls"] == 300_000
     assert 0 < run["only_counted"] < 300_000

@@ -12,6 +12,7 @@
 #include "serialize/flow/flow.h"
 #include "serialize/forms/forms.h"
 #include "serialize/model/config.h"
+#include "serialize/trace/run_facts.h"
 
 namespace torchtrace {
 namespace {
@@ -82,7 +83,8 @@ absl::Status CodeWriter::AddProgram(Trace* trace, std::string_view label, CallSe
   if (!failed.ok()) return failed;
   if (summary->steps == 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat(std::string(label), " has no calls of level ", *level, " among those that were asked for"));
+        absl::StrCat(std::string(label), " has no calls of level ", *level, " among those that were asked for",
+                     summary->counted == 0 ? "" : absl::StrCat("; ", CountedCalls(summary->counted))));
   }
   about_ = FlowSummaryToJson(*summary);
   about_["level"] = *level;

@@ -161,8 +161,7 @@ std::string CallsElsewhere(uint64_t calls, const Trace& trace) {
 }  // namespace
 
 void Remarks::AddCounted(const std::string& path, const Trace& trace) {
-  uint64_t counted = 0;
-  for (const ProcessInfo& process : trace.processes()) counted += process.counted;
+  const uint64_t counted = CountOnlyCounted(trace);
   if (counted > 0) Add({absl::StrCat(path == "-" ? "standard input" : path, ": ", CountedCalls(counted))});
 }
 

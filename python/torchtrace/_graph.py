@@ -55,7 +55,8 @@ def graph(trace, calls=None, *, level=1, thread=None, state=None, modules=None, 
     told = native.read_flow(path, level, _numbers(calls), threads, visit, resolver.may_call)
     told = json.loads(told)
     if not steps:
-        raise ValueError(f"{path} has no calls of level {level} among those that were asked for")
+        more = told["counted"] and "; " + told["counted"]
+        raise ValueError(f"{path} has no calls of level {level} among those that were asked for{more}")
     missing = None
     if len(steps) > 1 and told["without_result"] and not any("result" in step for step in steps):
         missing = "what the calls returned"

@@ -12,6 +12,7 @@
 #include "serialize/forms/forms.h"
 #include "serialize/forms/trace_lines.h"
 #include "serialize/model/config.h"
+#include "serialize/trace/run_facts.h"
 
 namespace torchtrace {
 namespace {
@@ -391,6 +392,12 @@ absl::StatusOr<bool> WriteSequenceDiff(Trace* a, Trace* b, const DiffOptions& op
   CommonConfigs configs;
   absl::StatusOr<SequenceDiffs> diffs = CompareSequences(a, b, options.scope, sequence_options, &configs);
   if (!diffs.ok()) return diffs.status();
+  for (const auto& [trace, name] : {std::pair(a, &options.a_name), std::pair(b, &options.b_name)}) {
+    if (const uint64_t counted = CountOnlyCounted(*trace); counted > 0) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(*name, ": ", CountedCalls(counted), "; without --sequence, diff compares their configs and counts"));
+    }
+  }
   return SequenceReport(*std::move(diffs), configs, *a, *b, options, sequence_options.max_hunks, out).Write();
 }
 

@@ -17,6 +17,7 @@
 #include "serialize/model/config.h"
 #include "serialize/model/torch_names.h"
 #include "serialize/model/torch_types.h"
+#include "serialize/trace/run_facts.h"
 
 namespace torchtrace {
 namespace {
@@ -159,6 +160,7 @@ class Flow {
     if (options_.surroundings) {
       summary.outcome = outcome_.Find([this](FlowValue value) { return IsKept(value); });
     }
+    summary.counted = CountOnlyCounted(*trace_);
     summary.without_id = without_id_;
     summary.without_result = without_result_;
     return summary;

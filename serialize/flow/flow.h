@@ -102,6 +102,7 @@ struct FlowSummary {
   uint64_t never_returned = 0;   // selected calls left out
   uint64_t inside = 0;           // selected calls within steps
   uint64_t opened = 0;           // selected calls that are replaced by the selected calls in them
+  uint64_t counted = 0;          // calls of the trace that aren't listed: `run --max-size`
   uint64_t without_id = 0;       // tensor arguments
   uint64_t without_result = 0;   // steps that returned without a recorded result
   FlowOutcome outcome;           // only with FlowOptions::surroundings

@@ -8,6 +8,7 @@
 #include "nlohmann/json.hpp"
 #include "serialize/flow/flow.h"
 #include "serialize/forms/forms.h"
+#include "serialize/trace/run_facts.h"
 
 namespace torchtrace {
 namespace {
@@ -118,6 +119,7 @@ ordered_json FlowSummaryToJson(const FlowSummary& summary) {
           {"other_processes", summary.other_processes},
           {"never_returned", summary.never_returned},
           {"opened", summary.opened},
+          {"counted", summary.counted == 0 ? "" : CountedCalls(summary.counted)},
           {"without_id", summary.without_id},
           {"without_result", summary.without_result},
           {"outcome",

@@ -148,6 +148,12 @@ std::string CountedCalls(uint64_t calls) {
                       " counted, but not listed (--max-size): without order, time, thread and outcome");
 }
 
+uint64_t CountOnlyCounted(const Trace& trace) {
+  uint64_t counted = 0;
+  for (const ProcessInfo& process : trace.processes()) counted += process.counted;
+  return counted;
+}
+
 RunFacts GatherFacts(const Trace& trace) {
   RunFacts facts;
   facts.processes = trace.processes().size();

@@ -43,6 +43,8 @@ std::vector<std::string> RankSentences(const std::vector<RankGap>& gaps);
 
 // What a log that only counts calls (`run --max-size`) doesn't tell of them, in a sentence.
 std::string CountedCalls(uint64_t calls);
+// How many calls of the trace are only counted.
+uint64_t CountOnlyCounted(const Trace& trace);
 
 // The facts about a whole run, over the metadata of all its processes: the basis of
 // run.json, the message at the end of a run and `torchtrace info`.
