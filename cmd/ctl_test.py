@@ -119,12 +119,24 @@ work()
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("options", [(), ("--exclude", "%nn", "--exclude", "*add*")], ids=["all", "some"])
+@pytest.mark.parametrize(
+    "options", [(), ("--exclude", "%nn", "--exclude", "*add*")], ids=["all", "some"]
+)
 def test_calls_that_are_held_back_are_counted(tmp_path, options):
     (tmp_path / "program.py").write_text(EVERY_LEVEL)
     totals = []
     for order in "resume", "pause":
-        words = ("run", "-fqo", "out", "-l", "0-4", "--start-paused", "--python", tool.PYTHON, *options)
+        words = (
+            "run",
+            "-fqo",
+            "out",
+            "-l",
+            "0-4",
+            "--start-paused",
+            "--python",
+            tool.PYTHON,
+            *options,
+        )
         words += ("program.py", tool.TORCHTRACE, order)
         assert tool.torchtrace(*words, cwd=tmp_path).status == 0
         info = json.loads((tmp_path / "out/run.json").read_text())

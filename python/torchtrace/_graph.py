@@ -56,7 +56,9 @@ def graph(trace, calls=None, *, level=1, thread=None, state=None, modules=None, 
     told = json.loads(told)
     if not steps:
         more = told["counted"] and "; " + told["counted"]
-        raise ValueError(f"{path} has no calls of level {level} among those that were asked for{more}")
+        raise ValueError(
+            f"{path} has no calls of level {level} among those that were asked for{more}"
+        )
     missing = None
     if len(steps) > 1 and told["without_result"] and not any("result" in step for step in steps):
         missing = "what the calls returned"

@@ -108,8 +108,8 @@ absl::StatusOr<bool> WriteConfigDiff(Trace* a, Trace* b, const DiffOptions& opti
 // "a_call", "b_call", "config", or "a" and "b"}], "lines_left_out"}]}]}
 // Sequences that are the same have no "hunks".
 //
-// FailedPrecondition if a trace has calls without order (CountOnlyCounted). Returns whether they differ, even if writing
-// to `out` fails: check its state.
+// FailedPrecondition if a trace has calls without order (CountOnlyCounted). Returns whether they differ, even if
+// writing to `out` fails: check its state.
 absl::StatusOr<bool> WriteSequenceDiff(Trace* a, Trace* b, const DiffOptions& options,
                                        const SequenceOptions& sequence_options, std::ostream* out);
 

@@ -394,8 +394,8 @@ absl::StatusOr<bool> WriteSequenceDiff(Trace* a, Trace* b, const DiffOptions& op
   if (!diffs.ok()) return diffs.status();
   for (const auto& [trace, name] : {std::pair(a, &options.a_name), std::pair(b, &options.b_name)}) {
     if (const uint64_t counted = CountOnlyCounted(*trace); counted > 0) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(*name, ": ", CountedCalls(counted), "; without --sequence, diff compares their configs and counts"));
+      return absl::FailedPreconditionError(absl::StrCat(
+          *name, ": ", CountedCalls(counted), "; without --sequence, diff compares their configs and counts"));
     }
   }
   return SequenceReport(*std::move(diffs), configs, *a, *b, options, sequence_options.max_hunks, out).Write();

@@ -55,8 +55,8 @@ struct RunFacts {
   uint64_t calls = 0;
   uint64_t open_calls = 0;
   uint64_t getters = 0;
-  bool getters_unknown = false;  // in some process
-  bool paused = false;           // in some process
+  bool getters_unknown = false;      // in some process
+  bool paused = false;               // in some process
   std::vector<std::string> windows;  // of all processes
   uint64_t left_out = 0;
   bool left_out_unknown = false;  // in some process

@@ -73,13 +73,13 @@ struct ProcessMetadata {
   std::string stopped;                 // why tracing stopped before that
 
   // What is missing.
-  uint64_t getters = 0;           // calls of property getters that were left out
-  bool getters_unknown = false;   // their number is unknown: a signal ended the process
+  uint64_t getters = 0;              // calls of property getters that were left out
+  bool getters_unknown = false;      // their number is unknown: a signal ended the process
   std::vector<std::string> windows;  // what leaves out calls: `--skip 10 --max-calls 100`, `torchtrace ctl`
-  uint64_t left_out = 0;          // calls that they left out
-  bool left_out_unknown = false;  // their number is unknown: a signal ended the process
-  bool follow_only = false;       // only some of the Python programs that it starts are traced
-  int64_t max_size = 0;           // bytes of the run's logs up to which calls were listed; 0: no limit
+  uint64_t left_out = 0;             // calls that they left out
+  bool left_out_unknown = false;     // their number is unknown: a signal ended the process
+  bool follow_only = false;          // only some of the Python programs that it starts are traced
+  int64_t max_size = 0;              // bytes of the run's logs up to which calls were listed; 0: no limit
   std::map<std::string, uint64_t> cut;
   std::vector<std::string> not_seen;
   std::vector<std::string> not_imported;          // packages whose calls were to be recorded, a sentence each

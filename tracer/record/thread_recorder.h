@@ -112,8 +112,8 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   // Ends the innermost of these; ignored while a call in it is open.
   void LeaveOpenCall();
 
-  // Counts a call that the user holds back, unless the filter excludes it. `config` may be empty if IsFiltered is false.
-  // Returns false: there must be no Leave.
+  // Counts a call that the user holds back, unless the filter excludes it. `config` may be empty if IsFiltered is
+  // false. Returns false: there must be no Leave.
   bool LeaveOut(std::string_view config);
   // Whether the session excludes calls by name.
   bool IsFiltered();
