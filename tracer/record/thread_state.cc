@@ -1,5 +1,8 @@
 #include "tracer/record/thread_state.h"
 
+#include <memory>
+#include <new>
+
 #include "serialize/model/config.h"
 
 namespace torchtrace {
@@ -8,8 +11,8 @@ constinit thread_local ThreadState t_thread TORCHTRACE_EXPORT TORCHTRACE_STATIC_
 
 namespace {
 
-// Owns the thread's scratch. Its destruction ends recording on the thread: the ThreadRecorder, made just before it, is
-// destroyed right after it.
+// Owns the thread's scratch, outside of the little room for thread-local variables (static_tls.h). Its destruction ends
+// recording on the thread: the ThreadRecorder, made just before it, is destroyed right after it.
 struct Scratch {
   ~Scratch() {
     t_thread.recorder = nullptr;
@@ -24,9 +27,15 @@ struct Scratch {
 bool ThreadState::Attach() {
   recorder = Recorder::Get()->ThisThread();
   if (recorder == nullptr) return false;
-  static thread_local Scratch scratch;
-  config = &scratch.config;
-  key = &scratch.key;
+  static thread_local std::unique_ptr<Scratch> scratch;
+  if (scratch == nullptr) scratch.reset(new (std::nothrow) Scratch);
+  if (scratch == nullptr) {
+    Recorder::Get()->Stop("out of memory");
+    recorder = nullptr;
+    return false;
+  }
+  config = &scratch->config;
+  key = &scratch->key;
   return true;
 }
 

@@ -1,9 +1,11 @@
 """Level 1: every call of an API is recorded, under its public name, and nothing changes."""
 
 import functools
+import inspect
 from collections import Counter
 
 import pytest
+import torch
 
 from dialects.torch.testing.trace_testing import tagged, tensor, trace, untraced
 
@@ -296,7 +298,9 @@ def test_what_a_backward_pass_calls_of_python_stands_within_it():
     found["checkpoint"] = [pair for pair in found["checkpoint"] if pair[1] not in own]
     assert {name: found[name] for name in CALLED_BACK} == CALLED_BACK
     assert (BACKWARD, "torch.cos") in found["reentrant"]
-    assert (BACKWARD, "torch.autograd.backward") in found["reentrant"]
+    # Which torch 2.7 doesn't hand on.
+    if "handle_torch_function" in inspect.getsource(torch.autograd.backward):
+        assert (BACKWARD, "torch.autograd.backward") in found["reentrant"]
     # Autograd's own threads too, which it uses when backward passes are nested.
     deep = [call.api for call in called_back().calls if call.api in ("torch.cos", "torch.tan")]
     assert (deep.count("torch.cos"), deep.count("torch.tan")) == (71 + 4, 71 + 1)

@@ -85,8 +85,8 @@ struct RecordThread {
 
   static RecordThread* OfThisThread() {
     if (t_record == nullptr && !t_record_ended) [[unlikely]] {
-      static thread_local RecordThread own;
-      t_record = &own;
+      static thread_local const std::unique_ptr<RecordThread> own = std::make_unique<RecordThread>();
+      t_record = own.get();
     }
     return t_record;
   }

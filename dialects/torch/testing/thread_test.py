@@ -372,6 +372,36 @@ def test_kernels_keep_the_openmp_that_the_program_gives_them(tmp_path):
     assert trace(REGIONS, env=env).check().stdout == "1 1.0 1.0\n"
 
 
+# glibc keeps 1,664 bytes for the thread-local variables of all libraries that are loaded later and
+# reach them by one instruction; libgomp, of which a program may have several, takes 120 to 136.
+IN_LITTLE_ROOM = """
+import contextlib, ctypes, sys
+ctypes.CDLL(sys.argv[1])
+import torch
+within = contextlib.nullcontext()
+if len(sys.argv) > 2:
+    import torchtrace
+    within = torchtrace.trace(sys.argv[2], levels=[1, 2, 4])
+with within: torch.relu(torch.ones(2))
+"""
+
+
+def test_other_libraries_have_thread_local_variables(tmp_path):
+    library, out = tmp_path / "taken.so", tmp_path / "out"
+    code = b"""
+__attribute__((tls_model("initial-exec"))) __thread char taken[700];
+char* at() { return taken; }
+"""
+    command = ["gcc", "-shared", "-fPIC", "-x", "c", "-", "-o", str(library)]
+    subprocess.run(command, input=code, check=True)
+    run = trace(IN_LITTLE_ROOM, library, levels="1,2,4").check()
+    command = [sys.executable, *program(IN_LITTLE_ROOM, library, out)]
+    subprocess.run(command, env={**environment(), "PYTHONPATH": str(PACKAGE)}, check=True)
+    for calls in run.calls, read_calls(out):
+        assert count(calls, "torch.relu") == 1
+        assert [call.level for call in calls if call.api == "aten::relu"] == [4, 2]
+
+
 @pytest.mark.parametrize("which", ["small", "libpython"])
 def test_a_thread_that_does_not_arm_itself(which):
     traced = trace("c_threads.py", which).check()
