@@ -104,7 +104,7 @@ def work():
             model(torch.ones(2, 3)).sum().backward()
         torch.add(torch.ones(2), 1)
 def ctl(order):
-    subprocess.run([sys.argv[1], "ctl", str(os.getpid()), order], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([sys.argv[1], "ctl", str(os.getpid()), order], check=True, capture_output=True)
 model = torch.nn.Linear(3, 3)
 work()
 torchtrace.resume()
