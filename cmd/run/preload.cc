@@ -54,14 +54,18 @@ int PreloadedMain(int argc, char** argv, char** /*environment*/) {
   return kNotStarted;
 }
 
-// The version of the Python that this program is; null: it is none. Others have Python's functions, too (gdb).
-const char* PythonVersion() {
+// Whether this program is a Python. Others have its functions, too (gdb, uwsgi).
+bool IsPython() {
   char program[PATH_MAX];
   const ssize_t bytes = readlink("/proc/self/exe", program, sizeof program - 1);
-  if (bytes <= 0) return nullptr;
+  if (bytes <= 0) return false;
   program[bytes] = '\0';
   const char* const name = strrchr(program, '/');
-  if (name == nullptr || strncmp(name, "/python", 7) != 0) return nullptr;
+  return name != nullptr && strncmp(name, "/python", 7) == 0;
+}
+
+// The version of the Python that this program is or embeds; null: it has none.
+const char* PythonVersion() {
   const auto version = reinterpret_cast<const char* (*)()>(dlsym(RTLD_DEFAULT, "Py_GetVersion"));
   return version != nullptr && dlsym(RTLD_DEFAULT, "Py_BytesMain") != nullptr ? version() : nullptr;
 }
@@ -146,6 +150,7 @@ int FollowedMain(int argc, char** argv, char** environment) {
     NoteNotFollowed(path, command, why);
     return untraced();
   };
+  if (!IsPython()) return not_followed("it embeds Python, and isn't named python");
   if (*told.runtime == '\0' || strstr(version, "free-threading") != nullptr) {
     char why[200];
     snprintf(why, sizeof why, "torchtrace has no runtime for Python %.60s", version);
