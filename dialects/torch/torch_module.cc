@@ -40,11 +40,12 @@ PyObject* Wrap(PyObject*, PyObject* of) { return WrapForCompiling(of); }
 
 PyMethodDef g_wrap = {"wrap", Wrap, METH_VARARGS, nullptr};
 
-// Those of MODULES, CACHES and PACKAGES in compile_watch.py.
+// Those of MODULES, CACHES, LIBRARIES and PACKAGES in compile_watch.py.
 constexpr const char* kCompilingModules[] = {
     "torch._dynamo.backends.common",
     "torch._dynamo.callback",
     "torch._dynamo.convert_frame",
+    "torch._export",
     "torch._functorch._aot_autograd.aot_autograd_result",
     "torch._functorch._aot_autograd.autograd_cache",
     "torch._functorch._aot_autograd.runtime_wrappers",

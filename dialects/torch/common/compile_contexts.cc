@@ -162,12 +162,14 @@ PyObject* WrapForCompiling(PyObject* of) {
     g_compile_context_type.tp_methods = g_compile_context_methods;
     if (PyType_Ready(&g_compile_context_type) < 0) return nullptr;
   }
-  if (TextOf(PyTuple_GET_ITEM(of, 1)) == "package run") {
-    WatchPackageRuns(PyTuple_GET_ITEM(of, 0));
+  const std::string begins = TextOf(PyTuple_GET_ITEM(of, 1));
+  if (begins == "package run" || begins == "library load") {
+    PyObject* const function = PyTuple_GET_ITEM(of, 0);
+    begins == "package run" ? WatchPackageRuns(function) : WatchLibraryLoads(function);
     Py_RETURN_NONE;
   }
   PyObject* const wrapper = PyCFunction_New(&g_make_context, of);
-  if (wrapper == nullptr || TextOf(PyTuple_GET_ITEM(of, 1)) != kLoad) return wrapper;
+  if (wrapper == nullptr || begins != kLoad) return wrapper;
   PyObject* const method = PyInstanceMethod_New(wrapper);
   Py_DECREF(wrapper);
   return method;

@@ -19,7 +19,8 @@ void NoteCompiledCode();
 // bodies of the context managers that the function makes, and "" something else; there the thread records nothing,
 // since what torch.compile calls is none of the program's calls. A "backward run" is a function that it makes, if
 // that is for a backward graph, and a "backward load" the function that the method makes.
-// A "package run" is a call of the function itself, which stays.
+// A "package run" is a call of the function itself, which stays, as does one that makes such functions, a "library
+// load".
 PyObject* WrapForCompiling(PyObject* of);
 
 }  // namespace torchtrace::torch_dialect

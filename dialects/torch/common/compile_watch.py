@@ -25,6 +25,9 @@ CACHES = (
     "torch._functorch._aot_autograd.autograd_cache",
 )
 
+# Where the function is that makes functions of AOTInductor's libraries.
+LIBRARIES = "torch._export"
+
 # Where the class is whose instances run AOTInductor's packages, depending on the version.
 PACKAGES = ("torch._inductor.package.package", "torch.export.pt2_archive._package")
 
@@ -35,6 +38,9 @@ def watch(module, wrap):
         cls = vars(module).get("AOTICompiledModel")
         if cls is not None and cls.__module__ == module.__name__:
             wrap(cls.__call__, "package run")
+        return
+    if module.__name__ == LIBRARIES:
+        wrap(module.aot_load, "library load")
         return
     if module.__name__ in CACHES:
         for cls in list(vars(module).values()):

@@ -28,7 +28,7 @@ std::string& Folder() {
   return *folder;
 }
 
-// A function that runs a graph, and the call as which that is recorded.
+// A function that runs a graph, and the call as which that is recorded; or one that makes such functions.
 struct GraphFunction {
   std::string call;
   uint32_t identity_bytes = 0;
@@ -86,22 +86,27 @@ PyObject* RunGraph(PyObject* function, PyObject* const* arguments, size_t flags,
   return result;
 }
 
+// Has calls of the Python function go to `call`. Null: they do already.
+GraphFunction* Intercept(PyObject* callable, vectorcallfunc call) {
+  auto* const function = reinterpret_cast<PyFunctionObject*>(callable);
+  if (function->vectorcall == call) return nullptr;
+  GraphFunction& entry = Functions()[callable] = {.original = function->vectorcall};
+  function->vectorcall = call;
+  HideFromSpecialization(function, &entry.version, [](uint32_t* place, uint32_t number) { *place = number; });
+  return &entry;
+}
+
 void WatchRuns(PyObject* callable, GraphCallKind kind, const CompiledGraph& graph) {
   if (!PyFunction_Check(callable)) {
     Recorder::Get()->NoteNotSeen("torch.compile: runs of graphs that a backend made callable objects of");
     return;
   }
-  auto* const function = reinterpret_cast<PyFunctionObject*>(callable);
-  if (function->vectorcall == RunGraph) return;
-  GraphFunction& entry = Functions()[callable];
+  GraphFunction* const entry = Intercept(callable, RunGraph);
+  if (entry == nullptr) return;
   ConfigBuilder config;
   Describe(kind, graph, {}, &config);
-  entry.call = config.Finish();
-  entry.identity_bytes = config.identity_bytes();
-  entry.original = function->vectorcall;
-  entry.package = false;
-  function->vectorcall = RunGraph;
-  HideFromSpecialization(function, &entry.version, [](uint32_t* place, uint32_t number) { *place = number; });
+  entry->call = config.Finish();
+  entry->identity_bytes = config.identity_bytes();
 }
 
 CompiledGraph GraphOf(std::string id, PyObject* code) {
@@ -236,6 +241,15 @@ void WatchBackwardRuns(PyObject* function) {
 void WatchPackageRuns(PyObject* function) {
   WatchRuns(function, GraphCallKind::kRun, {.id = "AOTInductor"});
   if (const auto found = Functions().find(function); found != Functions().end()) found->second.package = true;
+}
+
+void WatchLibraryLoads(PyObject* function) {
+  const auto load = [](PyObject* of, PyObject* const* arguments, size_t flags, PyObject* names) -> PyObject* {
+    PyObject* const loaded = Functions().find(of)->second.original(of, arguments, flags, names);
+    if (loaded != nullptr) WatchPackageRuns(loaded);
+    return loaded;
+  };
+  if (PyFunction_Check(function)) Intercept(function, load);
 }
 
 bool StartMarkingGraphs() {

@@ -47,6 +47,8 @@ void WatchBackwardRuns(PyObject* function);
 
 // From now on, calls of `function` are recorded as runs of a package of AOTInductor.
 void WatchPackageRuns(PyObject* function);
+// The same for the functions that `function` returns.
+void WatchLibraryLoads(PyObject* function);
 
 // Call it when a session begins. Also watches the graphs that were compiled before. False with a Python error set:
 // Dynamo isn't as expected.

@@ -76,3 +76,8 @@ for section in sys.argv[1:]:
         print(torch.allclose(package(x), model(x)))
         package(x)
         mark("end")
+        library = torch._export.aot_compile(model, (x,))
+        loaded = torch._export.aot_load(library, "cpu")
+        mark("library")
+        print(torch.allclose(loaded(x), model(x)))
+        mark("end")
