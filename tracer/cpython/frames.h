@@ -121,12 +121,12 @@ inline bool IsOfCall(const InterpreterFrame* frame) {
 #endif
 }
 
-// How many more C frames the interpreter allows the thread; a large number in versions that don't count them.
-inline int FramesLeft([[maybe_unused]] const PyThreadState* thread) {
+// Versions that count a thread's C frames: allows it some more. Evaluating a Python frame counts as kFramesOfEvaluation
+// (PY_EVAL_C_STACK_UNITS in CPython's ceval.c).
+inline constexpr int kFramesOfEvaluation = 2;
+inline void AllowFrames([[maybe_unused]] PyThreadState* thread, [[maybe_unused]] int more) {
 #if PY_VERSION_HEX >= 0x030C0000 && PY_VERSION_HEX < 0x030E0000
-  return thread->c_recursion_remaining;
-#else
-  return 1 << 30;
+  thread->c_recursion_remaining += more;
 #endif
 }
 

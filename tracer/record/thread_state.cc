@@ -30,7 +30,7 @@ bool ThreadState::Attach() {
   static thread_local std::unique_ptr<Scratch> scratch;
   if (scratch == nullptr) scratch.reset(new (std::nothrow) Scratch);
   if (scratch == nullptr) {
-    Recorder::Get()->Stop("out of memory");
+    Recorder::Get()->Stop(kNoMemory);
     recorder = nullptr;
     return false;
   }

@@ -6,6 +6,7 @@
 #include "dialects/python/setattr/hidden_types.h"
 #include "dialects/python/setattr/patch_list.h"
 #include "dialects/python/setattr/patches.h"
+#include "dialects/python/setattr/stack_use.h"
 #include "tracer/cpython/objects.h"
 #include "tracer/python/python_patch.h"
 
@@ -60,7 +61,10 @@ PyObject* EnterVectorcall(PyObject* callable, PyObject* const* arguments, size_t
   const CallableEntry* const entry = g_entries[kLayer].Find(callable);
   const Py_ssize_t count = PyVectorcall_NARGS(flags);
   const auto call = [&] {
-    if (entry != nullptr && entry->original != nullptr) return entry->original(callable, arguments, flags, names);
+    if (entry != nullptr && entry->original != nullptr) {
+      const bool last = entry->original == FunctionVectorcall();
+      return (last ? CallFunction : entry->original)(callable, arguments, flags, names);
+    }
     // As CPython does if the pointer is null.
     return _PyObject_MakeTpCall(PyThreadState_Get(), callable, arguments, count, names);
   };

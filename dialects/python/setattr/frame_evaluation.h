@@ -1,15 +1,12 @@
 // A frame evaluation function (PEP 523) that only calls CPython's own. Every call of a Python function costs more while
 // it is set, so it is only used where nothing else will do:
 //
-// - On CPython 3.11 for native entries: there a call from bytecode to a Python function runs in the caller's C frame
-// and
-//   ignores the function's `vectorcall` pointer, where the entries are, unless such a function is set.
+// - On CPython 3.11 for native entries: there a call from bytecode to a Python function ignores the function's
+//   `vectorcall` pointer, where the entries are, unless such a function is set.
 // - Before 3.12 for running_calls.h.
 // - For level 3, which sees all frames.
 //
-// A program may notice that, from 3.11 on, each call uses C stack. Once a thread's frames have used an eighth of its
-// stack, or 1 MiB, more than they would untraced, calls are made as CPython would make them, and 3.11's calls of Python
-// functions are not seen.
+// A program may notice that, from 3.11 on, each call uses C stack (stack_use.h).
 
 #ifndef TORCHTRACE_DIALECTS_PYTHON_SETATTR_FRAME_EVALUATION_H_
 #define TORCHTRACE_DIALECTS_PYTHON_SETATTR_FRAME_EVALUATION_H_

@@ -12,6 +12,7 @@
 #include "dialects/python/setattr/call_through.h"
 #include "dialects/python/setattr/frame_evaluation.h"
 #include "dialects/python/setattr/patches.h"
+#include "dialects/python/setattr/stack_use.h"
 #include "serialize/model/levels.h"
 #include "serialize/model/value.h"
 #include "tracer/cpython/objects.h"
@@ -265,6 +266,7 @@ void NativeEntries::Uninstall() {
   if (!installed_) return;
   installed_ = false;
   --g_layers[options_.level].users;
+  NoteRemovedEntries();
   UnwatchImports(this);
   Tell("are not there", missing_);
   Tell("cannot be traced", closed_);

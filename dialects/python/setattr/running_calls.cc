@@ -11,6 +11,7 @@
 #include "dialects/python/setattr/frame_evaluation.h"
 #include "dialects/python/setattr/hidden_types.h"
 #include "dialects/python/setattr/patches.h"
+#include "dialects/python/setattr/stack_use.h"
 #include "tracer/cpython/frames.h"
 #include "tracer/cpython/objects.h"
 #include "tracer/record/recorder.h"
@@ -54,7 +55,7 @@ PyObject* EnterWatched(PyObject* function, PyObject* const* arguments, size_t fl
   const WatchedCall around = watched.innermost;
   const uint64_t number = ++watched.calls;
   watched.innermost = {function, number};
-  PyObject* const result = FunctionVectorcall()(function, arguments, flags, names);
+  PyObject* const result = CallFunction(function, arguments, flags, names);
   watched.innermost = around;
   if (watched.awaited != nullptr && watched.awaited->number == number) [[unlikely]] {
     const std::unique_ptr<AwaitedCall> awaited(std::exchange(watched.awaited, watched.awaited->outer));
@@ -217,6 +218,7 @@ absl::Status WatchCalls(const char* name) {
 void UnwatchCalls() {
   if (!std::exchange(g_watching, false)) return;
   if (!kFunctionsAreWatched) return ReleaseFrameEvaluation();
+  NoteRemovedEntries();
   for (PyFunctionObject* const function : WatchedFunctions()) Replace(function, EnterWatched, FunctionVectorcall());
 }
 

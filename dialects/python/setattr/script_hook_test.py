@@ -1,5 +1,6 @@
 """`--library __main__`: every call of the script's own functions and classes, once, in order."""
 
+import json
 import re
 import sys
 
@@ -251,6 +252,28 @@ def test_the_program_stays_the_same(tmp_path):
     """Recursion goes as deep, and a function that is gone doesn't keep anything alive."""
     (tmp_path / "script.py").write_text(LIMITS)
     assert len(trace(tmp_path, "script.py")) > 900
+
+
+DEEP = """
+import sys
+def deep(n): return n and deep(n - 1) + 1
+def even(n): return n == 0 or odd(n - 1)
+def odd(n): return n != 0 and even(n - 1)
+sys.setrecursionlimit(60000)
+for _ in range(2): print(deep(50000), even(50000))
+print(deep(2))
+"""
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="each call takes C stack untraced")
+def test_recursion_that_takes_no_c_stack_goes_as_deep(tmp_path):
+    """The deepest calls are not recorded, which is told; later ones are."""
+    (tmp_path / "script.py").write_text(DEEP)
+    calls = trace(tmp_path, "script.py")
+    assert calls[-3:] == [f"__main__.deep({n})" for n in (2, 1, 0)]
+    assert 4 * 1000 < len(calls) < 4 * 25000
+    run = json.loads((tmp_path / "trace/run.json").read_text())
+    assert any("part of the C stack" in text for text in run["not_seen"])
 
 
 METACLASSES = """

@@ -298,7 +298,7 @@ def test_what_a_backward_pass_calls_of_python_stands_within_it():
     found["checkpoint"] = [pair for pair in found["checkpoint"] if pair[1] not in own]
     assert {name: found[name] for name in CALLED_BACK} == CALLED_BACK
     assert (BACKWARD, "torch.cos") in found["reentrant"]
-    # Which torch 2.7 doesn't hand on.
+    # Which older versions of torch don't hand on.
     if "handle_torch_function" in inspect.getsource(torch.autograd.backward):
         assert (BACKWARD, "torch.autograd.backward") in found["reentrant"]
     # Autograd's own threads too, which it uses when backward passes are nested.

@@ -1,0 +1,82 @@
+#include "dialects/python/setattr/stack_use.h"
+
+#include <pthread.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "tracer/cpython/objects.h"
+#include "tracer/record/recorder.h"
+
+namespace torchtrace::python_dialect {
+
+constinit thread_local StackUse::ThreadStack StackUse::thread_ TORCHTRACE_STATIC_TLS;
+
+namespace {
+
+constexpr size_t kMostBytes = 2 << 20;
+// A thread's stack may be small.
+constexpr size_t kPartOfStack = 4;
+
+size_t MostBytes() {
+  size_t size = 0;
+  if (gettid() == getpid()) {
+    // pthread_getattr_np would open a file.
+    rlimit limit = {};
+    if (getrlimit(RLIMIT_STACK, &limit) == 0) size = limit.rlim_cur;
+  } else if (pthread_attr_t attributes; pthread_getattr_np(pthread_self(), &attributes) == 0) {
+    pthread_attr_getstacksize(&attributes, &size);
+    pthread_attr_destroy(&attributes);
+  }
+  return std::min(size / kPartOfStack, kMostBytes);
+}
+
+uint64_t g_removals = 0;
+
+// Calls of the function that begin before this one returns, on any thread, are as untraced, and use no C stack.
+[[gnu::noinline]] PyObject* CallAsUntraced(PyFunctionObject* function, PyObject* const* arguments, size_t flags,
+                                           PyObject* names) {
+  const vectorcallfunc own = FunctionVectorcall();
+  const uint64_t removals = g_removals;
+  const vectorcallfunc entry = std::exchange(function->vectorcall, own);
+  NoteTooMuchStack();
+  PyObject* const callable = Py_NewRef(reinterpret_cast<PyObject*>(function));
+  PyObject* const result = own(callable, arguments, flags, names);
+  if (function->vectorcall == own && removals == g_removals) {
+    function->vectorcall = entry;
+    uint32_t number = 0;
+    HideFromSpecialization(function, &number, [](uint32_t*, uint32_t) {});
+  }
+  Py_DECREF(callable);
+  return result;
+}
+
+}  // namespace
+
+bool StackUse::TooMuch() const {
+  if (thread_.most_bytes == 0) [[unlikely]] {
+    thread_.most_bytes = MostBytes();
+  }
+  return thread_.now.taken_bytes > thread_.most_bytes;
+}
+
+PyObject* CallFunction(PyObject* function, PyObject* const* arguments, size_t flags, PyObject* names) {
+  // Before, it is the evaluation that takes stack, if anything does.
+  if constexpr (!kFunctionsAreWatched) return FunctionVectorcall()(function, arguments, flags, names);
+  const StackUse use(StackUse::kEntry);
+  if (use.TooMuch()) [[unlikely]] {
+    return CallAsUntraced(reinterpret_cast<PyFunctionObject*>(function), arguments, flags, names);
+  }
+  return FunctionVectorcall()(function, arguments, flags, names);
+}
+
+void NoteRemovedEntries() { ++g_removals; }
+
+void NoteTooMuchStack() {
+  if (Recorder* const recorder = Recorder::Get()) {
+    recorder->NoteNotSeen("Python functions called when Python's frames had used up their part of the C stack");
+  }
+}
+
+}  // namespace torchtrace::python_dialect
