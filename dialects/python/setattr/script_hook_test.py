@@ -267,7 +267,7 @@ print(deep(2))
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="each call takes C stack untraced")
 def test_recursion_that_takes_no_c_stack_goes_as_deep(tmp_path):
-    """The deepest calls are not recorded, which is told; later ones are."""
+    """The deepest calls are not recorded, which is reported; later ones are."""
     (tmp_path / "script.py").write_text(DEEP)
     calls = trace(tmp_path, "script.py")
     assert calls[-3:] == [f"__main__.deep({n})" for n in (2, 1, 0)]
