@@ -36,10 +36,12 @@
 #include "tracer/attach/attached_process.h"
 #include "tracer/attach/process_status.h"
 #include "tracer/attach/remote_python.h"
+#include "tracer/follow/follow.h"
 #include "tracer/follow/helper_programs.h"
 #include "tracer/launch/find_python.h"
 #include "tracer/launch/follow_task.h"
 #include "tracer/launch/output_folder.h"
+#include "tracer/launch/run_control.h"
 #include "tracer/launch/run_ending.h"
 
 namespace torchtrace {
@@ -224,6 +226,8 @@ class Attaching {
   void Record();
   void End();
   uint64_t CountRecorded() const;
+  bool IsStopped() const;
+  void NoteNotTraced(const AttachedProcess& process, const std::string& why);
   int Finish();
 
   const AttachOptions& options_;
@@ -291,6 +295,12 @@ uint64_t Attaching::CountRecorded() const {
   return counted.ok() ? counted->calls : 0;
 }
 
+// By `torchtrace ctl`.
+bool Attaching::IsStopped() const {
+  const absl::StatusOr<RunControl> control = RunControl::Open(path_);
+  return control.ok() && control->order() == ControlPage::kStop;
+}
+
 // Until the time is over, enough calls were made, the processes have ended, or the user says so.
 void Attaching::Record() {
   for (const auto& process : processes_) process->Begin();
@@ -321,7 +331,7 @@ void Attaching::Record() {
       first = now;
       if (absl::Status status = folder_->RemoveEarlierTrace(); !status.ok()) Say(std::string(status.message()));
     }
-    if (first != 0 && now - first >= duration_ns) return;
+    if (first != 0 && (now - first >= duration_ns || IsStopped())) return;
     if (first != 0 && options_.max_calls != 0 && now >= count_at) {
       if (CountRecorded() >= options_.max_calls) return;
       count_at = MonotonicNowNs() + std::max(kCountNs, 10 * (MonotonicNowNs() - now));
@@ -353,10 +363,19 @@ void Attaching::End() {
                        " is still traced: it closes its trace when 256 KiB more are recorded"));
     }
     if (process->state() == State::kBeginning) {
+      NoteNotTraced(*process, "its main thread has run no Python code meanwhile");
       Say(absl::StrCat("process ", process->pid(),
                        " was not traced: its main thread has run no Python code meanwhile"));
     }
+    if (process->state() == State::kFailed) NoteNotTraced(*process, process->error());
   }
+}
+
+// For run.json, beside what can't be followed.
+void Attaching::NoteNotTraced(const AttachedProcess& process, const std::string& why) {
+  if (Count(State::kEnded) == 0) return;  // there is no trace
+  const std::string command = absl::StrJoin(CommandLineOf(process.pid()), " ");
+  NoteNotFollowed((path_ + "/log/").c_str(), absl::StrCat(command, " (", process.pid(), ")").c_str(), why.c_str());
 }
 
 int Attaching::Run() {

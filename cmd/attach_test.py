@@ -285,6 +285,17 @@ def test_the_program_ends_or_is_killed_while_it_is_traced(start):
     assert program.info("killed")["counts"]["calls"] > 0
 
 
+def test_torchtrace_ctl_ends_it(start):
+    program = start()
+    attaching = program.attaching(*LEVEL_ZERO, "-o", "out")
+    assert "attached to process" in line_of(attaching)
+    ended = tool.torchtrace("ctl", "out", "stop", cwd=program.folder)
+    assert ended.status == 0, ended
+    assert attaching.wait(30) == 0
+    assert program.info()["counts"]["calls"] > 0
+    program.ends()
+
+
 RANKS = f"""
 import os, subprocess, sys
 run = [{tool.PYTHON!r}, "calls.py", "torch._inductor.compile_worker"]  # no helper
@@ -312,6 +323,8 @@ def test_the_ranks_of_a_job(start, tmp_path):
     said = program.attach(*LEVEL_ZERO, *everybody).err
     # The job's own process waits for the ranks.
     assert f"process {program.pid} was not traced" in said
+    (missing,) = [text for text in program.info("all")["not_seen"] if "1 process of" in text]
+    assert f"({program.pid}): its main thread has run no Python code meanwhile" in missing
     assert [each["calls"] > 0 for each in program.info("all")["processes"]] == [True] * 3
     missing = program.attach(*LEVEL_ZERO, "--rank", "2-3", "-o", "out", status=2)
     assert f"no process below {program.pid} has the variable RANK=3" in missing.err

@@ -31,7 +31,7 @@ constexpr char kCtlFooter[] =
     "\n"
     "Examples:\n"
     "  torchtrace ctl out pause\n"
-    "  torchtrace ctl \"$(pgrep -o torchrun)\" window 10s";
+    "  torchtrace ctl \"$(pgrep -of torchrun)\" window 10s";
 
 // Null: the status.
 const Choices<std::optional<ControlPage::Order>>& Orders() {
@@ -43,26 +43,11 @@ const Choices<std::optional<ControlPage::Order>>& Orders() {
   return orders;
 }
 
-std::string DescribeOrder(const RunControl& control) {
-  switch (control.order()) {
-    case ControlPage::kNone:
-      return "recording";
-    case ControlPage::kPause:
-      return "paused";
-    case ControlPage::kStop:
-      return "stopped";
-    case ControlPage::kWindow:
-      break;
-  }
-  const int64_t left_ns = control.window_left_ns();
-  return left_ns == 0 ? "paused: the window is over" : absl::StrCat("recording for another ", FormatDuration(left_ns));
-}
-
 absl::Status PrintStatus(const std::string& folder, const RunControl& control, StandardOutput* out) {
   absl::StatusOr<std::unique_ptr<Trace>> trace = OpenLogs(folder);
   if (!trace.ok()) return trace.status();
   if (const absl::StatusOr<std::vector<uint64_t>> counted = (*trace)->Count(); !counted.ok()) return counted.status();
-  *out << DescribeOrder(control) << "\n";
+  *out << control.Describe() << "\n";
   ProcessTable table;
   for (const ProcessInfo& process : (*trace)->processes()) {
     const bool runs = !process.closed && IsRunning(process, &table) != Running::kNo;
@@ -96,7 +81,7 @@ int RunCtl(const std::vector<std::string>& args) {
   if (!order.has_value()) return out.Finish(PrintStatus(*folder, *control, &out));
   const absl::Status given = control->Give(*order, time.empty() ? 0 : *ParseNanoseconds(time));
   if (!given.ok()) return Fail(kExitTrouble, given);
-  out << DescribeOrder(*control) << "\n";
+  out << control->Describe() << "\n";
   return out.Finish(absl::OkStatus());
 }
 

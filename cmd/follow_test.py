@@ -191,7 +191,7 @@ def test_a_child_sees_no_difference(job):
 
 CANNOT = """
 import os, subprocess, sys
-os.system("./asan; ./static; test ! -e ./embeds || ./embeds")
+os.system("./asan; ./static; test ! -e ./python-own || ./python-own")
 for command in (["./static"], ["./setuid"], ["./asan"], ["./unreadable"], ["./static"]):
     subprocess.run(command, check=True)
 subprocess.run(["/bin/true"], user=65534, cwd="/", check=True)
@@ -211,7 +211,7 @@ def test_what_cannot_be_followed_is_named(job):
     libpython = Path(sysconfig.get_config_var("LIBDIR")) / sysconfig.get_config_var("INSTSONAME")
     if libpython.suffix != ".a":
         linked = ["-Wl,--no-as-needed", libpython, f"-Wl,-rpath,{libpython.parent}"]
-        subprocess.run([*gcc, "embeds", "true.c", *linked], cwd=job.folder, check=True)
+        subprocess.run([*gcc, "python-own", "true.c", *linked], cwd=job.folder, check=True)
     (job.folder / "setuid").chmod(0o4755)
     (job.folder / "unreadable").chmod(0o111)
     code = CANNOT
@@ -222,7 +222,7 @@ def test_what_cannot_be_followed_is_named(job):
     assert "1 process of ./setuid: it is setuid" in said
     assert "2 processes of ./asan: its sanitizer" in said
     assert "1 process of /bin/true: it runs as another user" in said
-    assert ("1 process of ./embeds: it embeds Python" in said) == (libpython.suffix != ".a")
+    assert ("1 process of ./python-own: it embeds Python" in said) == (libpython.suffix != ".a")
     text = tool.torchtrace("info", "out", cwd=job.folder).out
     assert "not seen: 3 processes of ./static: it is linked statically" in text
 

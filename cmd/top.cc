@@ -27,6 +27,7 @@
 #include "serialize/forms/forms.h"
 #include "serialize/log/live_logs.h"
 #include "serialize/trace/running.h"
+#include "tracer/launch/run_control.h"
 
 namespace torchtrace {
 namespace {
@@ -45,7 +46,7 @@ constexpr char kTopFooter[] =
     "\n"
     "Examples:\n"
     "  torchtrace top out\n"
-    "  torchtrace top --once \"$(pgrep -o torchrun)\"\n"
+    "  torchtrace top --once \"$(pgrep -of torchrun)\"\n"
     "  torchtrace top -d 10s out >> top.log";
 
 std::vector<std::string> HelpLines() {
@@ -87,6 +88,13 @@ void GoToNext(Sort last, Sort* sort) {
   *sort = *sort == last ? Sort() : static_cast<Sort>(static_cast<int>(*sort) + 1);
 }
 
+LiveReading Read(LiveLogs* logs, const std::string& folder) {
+  LiveReading reading = logs->Read();
+  const absl::StatusOr<RunControl> control = RunControl::Open(folder);
+  if (control.ok() && control->order() != ControlPage::kNone) reading.order = control->Describe();
+  return reading;
+}
+
 // The live view: a screen that is drawn at each reading and key.
 class TopScreen {
  public:
@@ -96,7 +104,7 @@ class TopScreen {
   void Run() {
     for (int64_t next_ns = MonotonicNowNs();;) {
       if (!paused_ && MonotonicNowNs() >= next_ns) {
-        reading_ = logs_->Read();
+        reading_ = Read(logs_, options_.title);
         const int64_t now_ns = MonotonicNowNs();
         next_ns = next_ns + interval_ns_ > now_ns ? next_ns + interval_ns_ : now_ns + interval_ns_;
       }
@@ -197,12 +205,12 @@ class TopScreen {
 int PrintReadings(LiveLogs* logs, const LiveNames& names, const TopOptions& options, int64_t interval_ns, bool once,
                   bool json) {
   StandardOutput out;
-  LiveReading reading = logs->Read();
+  LiveReading reading = Read(logs, options.title);
   for (bool first = true; out.good(); first = false) {
     const bool goes_on = MayGoOn(reading);
     if (goes_on) {
       absl::SleepFor(absl::Nanoseconds(interval_ns));
-      reading = logs->Read();
+      reading = Read(logs, options.title);
     }
     if (json) {
       out << DumpJson(TopJson(reading, names)) << "\n";

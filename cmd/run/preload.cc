@@ -60,8 +60,15 @@ bool IsPython() {
   const ssize_t bytes = readlink("/proc/self/exe", program, sizeof program - 1);
   if (bytes <= 0) return false;
   program[bytes] = '\0';
-  const char* const name = strrchr(program, '/');
-  return name != nullptr && strncmp(name, "/python", 7) == 0;
+  const char* name = strrchr(program, '/');
+  if (name == nullptr || strncmp(name, "/python", 7) != 0) return false;
+  name += 7;
+  name += strspn(name, "0123456789.");
+  // Of free-threaded, debug and older builds.
+  for (const char* const build : {"", "t", "d", "td", "m", "-dbg"}) {
+    if (strcmp(name, build) == 0) return true;
+  }
+  return false;
 }
 
 // The version of the Python that this program is or embeds; null: it has none.
@@ -150,7 +157,7 @@ int FollowedMain(int argc, char** argv, char** environment) {
     NoteNotFollowed(path, command, why);
     return untraced();
   };
-  if (!IsPython()) return not_followed("it embeds Python, and isn't named python");
+  if (!IsPython()) return not_followed("it embeds Python, and isn't named python3");
   if (*told.runtime == '\0' || strstr(version, "free-threading") != nullptr) {
     char why[200];
     snprintf(why, sizeof why, "torchtrace has no runtime for Python %.60s", version);

@@ -108,6 +108,12 @@ void WriteHolder(int file) {
   if (ftruncate(file, 0) != 0 || pwrite(file, text.data(), text.size(), 0) < 0) return;
 }
 
+bool HasOrders(int file) {
+  char orders[kBytes - FolderLock::kOrdersOffset];
+  const ssize_t bytes = pread(file, orders, sizeof orders, FolderLock::kOrdersOffset);
+  return bytes > 0 && std::any_of(orders, orders + bytes, [](char byte) { return byte != 0; });
+}
+
 // False if the previous holder of the lock removed the file, and another file has its name by now.
 bool HasItsName(int folder, int file) {
   struct stat opened, named;
@@ -158,7 +164,7 @@ absl::StatusOr<std::unique_ptr<FolderLock>> FolderLock::Lock(const std::string& 
       return std::unique_ptr<FolderLock>(new FolderLock(log, nullptr));
     }
     if (!HasItsName(folder, file)) continue;
-    if (!shared) WriteHolder(file);
+    if (!shared && names_holder) WriteHolder(file);
     void* const mapping = mmap(nullptr, kBytes, PROT_NONE, MAP_SHARED, file, 0);
     return std::unique_ptr<FolderLock>(new FolderLock(log, mapping == MAP_FAILED ? nullptr : mapping));
   }
@@ -201,7 +207,9 @@ FolderLock::~FolderLock() {
   if (folder < 0) return;
   const int file = openat(folder, kName, kOpenFile);
   // Only unlink while locked: Take ignores a locked file that has lost its name (HasItsName).
-  if (file >= 0 && flock(file, LOCK_EX | LOCK_NB) == 0 && HasItsName(folder, file)) unlinkat(folder, kName, 0);
+  if (file >= 0 && flock(file, LOCK_EX | LOCK_NB) == 0 && !HasOrders(file) && HasItsName(folder, file)) {
+    unlinkat(folder, kName, 0);
+  }
   if (file >= 0) close(file);
   close(folder);
 }

@@ -51,6 +51,8 @@ std::FILE* OpenNamelessFile();
 class FolderLock {
  public:
   static constexpr char kName[] = ".lock";
+  // In the file, behind the holder's name: orders for the processes of the run, 0 if there are none.
+  static constexpr size_t kOrdersOffset = 2048;
 
   // Locks the folder `log`, an absolute path. AlreadyExists if another process holds the lock: the message says which
   // one and goes after the folder's name. FailedPrecondition if `log` is not a folder.
@@ -67,7 +69,8 @@ class FolderLock {
   bool held() const { return mapping_ != nullptr; }
   // Opens the lock's file, to read and write it. -1: errno says why.
   static int OpenFile(const std::string& log);
-  // Releases this process's copy of the lock. The last copy removes the file.
+  // Releases this process's copy of the lock. The last copy removes the file, unless it has orders, for a process of
+  // the run that begins when no other is there.
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;

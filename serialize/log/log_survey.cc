@@ -555,6 +555,8 @@ class Surveyor {
         lost += calls - std::min(calls, CallsOf(number));
       }
       if (lost > 0 && !damaged) Say(absl::StrCat("frames are missing: ", lost, " calls lost"));
+      // Each thread may have counted one more call meanwhile.
+      if (counted_ > end_.counted + end_.thread_calls.size()) Say("its counts are greater than at its end");
       damage.lost_calls = std::max(damage.lost_calls, lost);
       damage.lost_calls_exact = true;
     } else if (uncertain_ && (log_.cut() || lost_by_threads_ <= damage.lost_bytes / kMinEnterBytes)) {

@@ -198,6 +198,7 @@ ordered_json ProcessJson(const ProcessInfo& process, const Trace& trace) {
   json["open_calls"] = process.open_calls;
   json["excluded_getters"] = known.getters;
   if (!known.windows.empty()) json["left_out"] = known.left_out;
+  if (!known.left_out_unknown.empty()) json["left_out_exact"] = false;
   if (known.max_size != 0) json["only_counted"] = process.counted;
   json["bytes"] = ordered_json{
       {"file", process.file_bytes}, {"events", process.event_bytes}, {"definitions", process.definition_bytes}};
@@ -287,6 +288,7 @@ ordered_json BuildRunInfo(const Trace& trace, const Statistics& statistics, cons
   info["open_calls"] = facts.open_calls;
   info["excluded_getters"] = facts.getters;
   if (!facts.windows.empty()) info["left_out"] = facts.left_out;
+  if (!facts.left_out_unknown.empty()) info["left_out_exact"] = false;
   if (facts.counted != 0) info["only_counted"] = facts.counted;
   info["dropped"] = facts.dropped;
   info["capped"] = ordered_json{{"calls", capped.calls}, {"configs", capped.configs}};

@@ -178,16 +178,17 @@ class InfoReport {
   // Of torch.compile.
   void Graphs(const std::string& path) {
     if (!info_.contains("graphs")) return;
-    uint64_t runs = 0, reasons = 0, breaks = 0;
+    uint64_t compiled = 0, runs = 0, reasons = 0, breaks = 0;
     for (const ordered_json& graph : info_["graphs"]) {
+      compiled += graph["compilations"].get<uint64_t>() > 0;
       runs += graph["runs"].get<uint64_t>();
       reasons += graph["reasons"].size();
       breaks += graph["breaks"].size();
     }
     Line("graphs",
-         absl::StrCat(info_["graphs"].size(), " compiled, ", reasons, " of them again, with ",
-                      Counted(breaks, "break", "breaks"), " and ", Counted(runs, "run", "runs"), " (", CommandName(),
-                      " stats --by graph ", path == "-" ? path : ShellQuote(path), " shows them)"));
+         absl::StrCat(compiled, " compiled, ", reasons, " of them again, with ", Counted(breaks, "break", "breaks"),
+                      " and ", Counted(runs, "run", "runs"), " (", CommandName(), " stats --by graph ",
+                      path == "-" ? path : ShellQuote(path), " shows them)"));
   }
 
   void Completeness() {

@@ -82,7 +82,10 @@ class OpenCallsReport {
       AppendThreads(i, running, &text);
     }
     if (text.size() == collectives) {
-      absl::StrAppend(&text, text.empty() ? "" : "\n", "no call is open: every process has ended\n");
+      const bool one_goes_on = std::any_of(trace_->processes().begin(), trace_->processes().end(),
+                                           [](const ProcessInfo& process) { return process.known.program_goes_on; });
+      absl::StrAppend(&text, text.empty() ? "" : "\n", "no call is open: ",
+                      one_goes_on ? "the trace ended before the program\n" : "every process has ended\n");
     } else if (ended > 0) {
       absl::StrAppend(&text, "\n", Counted(ended, "process has", "processes have"), " ended, without an open call\n");
     }

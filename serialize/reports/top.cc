@@ -136,6 +136,7 @@ class TopRows {
     if (parts.empty()) parts.emplace_back("no calls yet");
     std::string text = absl::StrCat(PlainLine(options_.title), ": ", absl::StrJoin(parts, ", "));
     if (reading_.elapsed_ns > 0) absl::StrAppend(&text, "; ", PerSecond(calls_, reading_.elapsed_ns), " calls/s");
+    if (!reading_.order.empty()) absl::StrAppend(&text, "; ", reading_.order, " by torchtrace ctl");
     if (counted_ > 0) absl::StrAppend(&text, "; only counted: ", Counted(counted_, "call", "calls"));
     if (!reading_.unreadable.empty()) {
       absl::StrAppend(&text, "; ", Counted(reading_.unreadable.size(), "log", "logs"), " can't be read");
@@ -344,6 +345,7 @@ ordered_json TopJson(const LiveReading& reading, const LiveNames& names) {
                : ordered_json(static_cast<double>(count) * 1e9 / static_cast<double>(reading.elapsed_ns));
   };
   ordered_json json = {{"elapsed_ns", reading.elapsed_ns}};
+  if (!reading.order.empty()) json["order"] = reading.order;
   ordered_json& processes = json["processes"] = ordered_json::array();
   std::vector<const LiveProcess*> all;
   for (const LiveProcess& process : reading.processes) {

@@ -195,7 +195,10 @@ TEST_F(TopTest, NamesCannotMoveTheCursor) {
 }
 
 TEST_F(TopTest, Json) {
+  reading_.order = "paused";
   const nlohmann::ordered_json json = TopJson(reading_, names_);
+  EXPECT_EQ(json["order"], "paused");
+  EXPECT_THAT(TopText(reading_, names_, options_), HasSubstr("; paused by torchtrace ctl"));
   EXPECT_EQ(json["processes"].size(), 4u);
   const nlohmann::ordered_json& first = json["processes"][0];
   EXPECT_EQ(first["rank"], 0);

@@ -58,6 +58,7 @@ struct LiveReading {
   int64_t elapsed_ns = 0;  // since the one before; 0: it is the first, and counts nothing
   std::vector<LiveProcess> processes;
   std::vector<std::string> unreadable;  // logs, a sentence each
+  std::string order;                    // what `torchtrace ctl` says to record; empty: everything
 };
 
 }  // namespace torchtrace

@@ -174,7 +174,7 @@ RunFacts GatherFacts(const Trace& trace) {
     facts.follow_only = facts.follow_only || known.follow_only;
     facts.counted += process.counted;
     if (process.counted > 0) facts.max_size = std::max(facts.max_size, known.max_size);
-    facts.left_out_unknown = facts.left_out_unknown || known.left_out_unknown;
+    if (facts.left_out_unknown.empty()) facts.left_out_unknown = known.left_out_unknown;
     facts.getters_unknown = facts.getters_unknown || known.getters_unknown;
     for (const auto& [reason, count] : process.dropped) facts.dropped[reason] += count;
     for (const auto& [what, count] : known.cut) facts.cut[what] += count;
@@ -265,10 +265,10 @@ std::vector<std::string> DescribeCompleteness(const RunFacts& facts, const Cappe
   // Calls that are left out by the program, the user, or default.
   std::vector<std::string> left_out;
   if (facts.paused) left_out.emplace_back("any calls made while tracing was paused, left out");
-  if (facts.left_out > 0 || facts.left_out_unknown) {
+  if (facts.left_out > 0 || !facts.left_out_unknown.empty()) {
     left_out.push_back(absl::StrCat(facts.left_out > 0 ? Counted(facts.left_out, "call", "calls") : "any calls",
                                     " left out by ", absl::StrJoin(facts.windows, " and "),
-                                    facts.left_out_unknown ? "; not counted where a process died of a signal" : ""));
+                                    facts.left_out_unknown.empty() ? "" : "; not counted ", facts.left_out_unknown));
   }
   if (facts.follow_only) left_out.emplace_back("any calls of programs that --follow-only leaves out");
   if (facts.counted > 0) {
@@ -278,7 +278,8 @@ std::vector<std::string> DescribeCompleteness(const RunFacts& facts, const Cappe
   if (facts.getters > 0 || facts.getters_unknown) {
     left_out.push_back(absl::StrCat(facts.getters > 0 ? Counted(facts.getters, "call", "calls") : "any calls",
                                     " of property getters, left out by default (--include-getters records them)",
-                                    facts.getters_unknown ? "; not counted where a process died of a signal" : ""));
+                                    facts.getters_unknown ? "; not counted " : "",
+                                    facts.getters_unknown ? kDidNotEnd : ""));
   }
   if (lines.empty() && !left_out.empty()) left_out[0] = absl::StrCat("yes, but for ", left_out[0]);
   lines.insert(lines.end(), left_out.begin(), left_out.end());

@@ -59,10 +59,10 @@ struct RunFacts {
   bool paused = false;               // in some process
   std::vector<std::string> windows;  // of all processes
   uint64_t left_out = 0;
-  bool left_out_unknown = false;  // in some process
-  bool follow_only = false;       // in some process
-  uint64_t counted = 0;           // calls that are counted, not listed
-  int64_t max_size = 0;           // of some process that counts calls
+  std::string left_out_unknown;  // where their number is unknown, in some process
+  bool follow_only = false;      // in some process
+  uint64_t counted = 0;          // calls that are counted, not listed
+  int64_t max_size = 0;          // of some process that counts calls
   std::map<std::string, uint64_t> dropped;
   std::map<std::string, uint64_t> cut;
   std::vector<std::string> not_seen;  // each text once, including started programs

@@ -96,7 +96,7 @@ TEST(Completeness, IsYesOnlyWhereNothingIsMissing) {
        },
        {"yes, but for any calls made while tracing was paused, left out", "2 calls " + getters}},
       {[](auto facts, auto, auto) { facts->getters_unknown = true; },
-       {"yes, but for any calls " + getters + "; not counted where a process died of a signal"}},
+       {"yes, but for any calls " + getters + "; not counted where a process did not end by itself"}},
       {[](auto, auto, auto ranks) { *ranks = {"rank 1 of 2 is missing"}; }, {"rank 1 of 2 is missing"}},
       {[](auto facts, auto, auto) { facts->stopped = {"the disk is full"}; },
        {"tracing stopped before the program's end: the disk is full"}},

@@ -140,10 +140,17 @@ void CountLeftOut(const json& metadata, const json& end, ProcessMetadata* known)
   count("--max-calls", "max_calls");
   if (!options.empty()) known->windows.push_back(std::move(options));
   if (Member(metadata, "held_back") == true) known->windows.emplace_back("torchtrace ctl");
-  if (known->windows.empty()) return;
   const std::optional<int64_t> left_out = IntMember(end, "left_out");
+  // A full disk had no room for the note.
+  if (known->windows.empty() && left_out.has_value()) known->windows.emplace_back("torchtrace ctl");
+  if (known->windows.empty()) return;
   known->left_out = static_cast<uint64_t>(std::max<int64_t>(0, left_out.value_or(0)));
-  known->left_out_unknown = Member(end, "short") == true;
+  // A call that is left out is not known to be inside of another one.
+  if (Member(metadata, "outermost") == true || IntMember(metadata, "frame_depth").value_or(0) > 0) {
+    known->left_out_unknown = "with --outermost or --frame-depth";
+  } else if (!end.is_object() || Member(end, "short") == true) {
+    known->left_out_unknown = kDidNotEnd;
+  }
 }
 
 void CountGetters(const json& metadata, const json& end, ProcessMetadata* known) {

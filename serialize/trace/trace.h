@@ -36,6 +36,9 @@ struct ProcessRank {
 // The metadata of a process as plain data with checked types, parsed once for all readers.
 // Metadata may be damaged, missing or written by anybody; a value of another type than
 // expected counts as missing. docs/FORMAT.md lists the keys. To copy metadata, copy the JSON.
+// Where counts that a process writes at its end are unknown.
+inline constexpr char kDidNotEnd[] = "where a process did not end by itself";
+
 struct ProcessMetadata {
   // Missing texts are empty.
   std::string role;
@@ -77,7 +80,7 @@ struct ProcessMetadata {
   bool getters_unknown = false;      // their number is unknown: a signal ended the process
   std::vector<std::string> windows;  // what leaves out calls: `--skip 10 --max-calls 100`, `torchtrace ctl`
   uint64_t left_out = 0;             // calls that they left out
-  bool left_out_unknown = false;     // their number is unknown: a signal ended the process
+  std::string left_out_unknown;      // where their number is unknown; empty: it is known
   bool follow_only = false;          // only some of the Python programs that it starts are traced
   int64_t max_size = 0;              // bytes of the run's logs up to which calls were listed; 0: no limit
   std::map<std::string, uint64_t> cut;

@@ -132,7 +132,8 @@ bool Follows(int folder, const char* path, int flags) {
   struct stat info;
   if (preloadable.yes && faccessat(AT_FDCWD, g_library, R_OK, AT_EACCESS) != 0) {
     // The dynamic linker would complain.
-    preloadable = {.why_not = "torchtrace's library can't be read there, by this user"};
+    preloadable = {.why_not = errno == ENOENT ? "torchtrace's libtorchtrace_preload.so is not there"
+                                              : "torchtrace's library can't be read there, by this user"};
   } else if (preloadable.yes && lstat(task, &info) != 0) {
     // ENOENT: another run has the folder.
     preloadable = {.why_not = errno == ENOENT ? nullptr : "it runs as another user, or in another root folder"};

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "serialize/base/files.h"
 #include "serialize/base/monotonic_clock.h"
+#include "serialize/base/text.h"
 
 namespace torchtrace {
 absl::StatusOr<RunControl> RunControl::Open(const std::string& folder) {
@@ -52,6 +53,21 @@ ControlPage::Order RunControl::order() const { return static_cast<ControlPage::O
 
 int64_t RunControl::window_left_ns() const {
   return std::max<int64_t>(0, static_cast<int64_t>(page()->until_ns.load()) - MonotonicNowNs());
+}
+
+std::string RunControl::Describe() const {
+  switch (order()) {
+    case ControlPage::kNone:
+      return "recording";
+    case ControlPage::kPause:
+      return "paused";
+    case ControlPage::kStop:
+      return "stopped";
+    case ControlPage::kWindow:
+      break;
+  }
+  const int64_t left_ns = window_left_ns();
+  return left_ns == 0 ? "paused: the window is over" : absl::StrCat("recording for another ", FormatDuration(left_ns));
 }
 
 absl::Status RunControl::Give(ControlPage::Order order, int64_t window_ns) {

@@ -20,6 +20,8 @@ class RunControl {
   ~RunControl();
 
   ControlPage::Order order() const;
+  // "recording", "paused", "recording for another 3.0 s", ...
+  std::string Describe() const;
   // With kWindow: how long calls are still recorded; 0: not any more.
   int64_t window_left_ns() const;
 

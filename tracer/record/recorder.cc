@@ -170,7 +170,7 @@ void Recorder::SetPaused(bool paused) {
     std::lock_guard<std::mutex> lock(mutex_);
     if (std::exchange(paused_, paused) == paused) return;
     NewEpoch();
-    if (!paused || finished_ || std::exchange(was_paused_, true) || log_ == nullptr) return;
+    if (!paused || finished_ || std::exchange(was_paused_, true) || !OwnsLog()) return;
     log_->AppendMetadata(kPaused).IgnoreError();
   });
 }
@@ -187,7 +187,7 @@ bool Recorder::HeldByControl() {
 void Recorder::NoteHeld() {
   OrStop([this] {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (!finished_ && log_ != nullptr) log_->AppendMetadata(kHeldBack).IgnoreError();
+    if (!finished_ && OwnsLog()) log_->AppendMetadata(kHeldBack).IgnoreError();
   });
 }
 
@@ -251,6 +251,32 @@ absl::Status Recorder::OpenLog() {
   }
   unlink(unfinished.c_str());
   return status;
+}
+
+bool Recorder::OwnsLog() {
+  if (log_ == nullptr) return false;
+  const bool owns = getpid() == pid_;
+  if (!owns) StopInStrayFork();
+  return owns;
+}
+
+absl::Status Recorder::NeedLog() {
+  if (log_ != nullptr) return absl::OkStatus();
+  absl::Status status = OpenLog();
+  if (!status.ok()) CountForkWithoutLog();
+  return status;
+}
+
+void Recorder::BeginLeavingOut() {
+  OrStop([this] {
+    std::string failure;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      if (finished_) return;
+      failure = std::string(NeedLog().message());
+    }
+    if (!failure.empty()) Stop(failure);
+  });
 }
 
 absl::Status Recorder::BeginLog(LogWriter* log) {
@@ -348,17 +374,12 @@ CallCount* Recorder::CountCall(ThreadRecorder* thread, std::string_view config, 
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (thread->session_ != session_ || finished_ || over_) return nullptr;
-    // The log is the other process's, which writes on.
-    if (log_ != nullptr && getpid() != pid_) {
-      StopInStrayFork();
-      return nullptr;
-    }
+    if (log_ != nullptr && !OwnsLog()) return nullptr;
     if (CallCount* const known = counter_->Find(config)) {
       known->fetch_add(1, std::memory_order_relaxed);
       return known;
     }
-    absl::Status status = absl::OkStatus();
-    if (log_ == nullptr && !(status = OpenLog()).ok()) CountForkWithoutLog();
+    absl::Status status = NeedLog();
     if (status.ok() && !schema.empty()) status = log_->AppendMetadata(SchemaJson(api, schema));
     if (status.ok() && !counter_->Fits(config)) {
       const uint64_t bytes = std::max<uint64_t>(CountWriter::BytesOf(config), kCountsFrameBytes - sizeof(FrameHeader));
@@ -385,12 +406,8 @@ bool Recorder::TakeFrame(ThreadRecorder* thread, uint64_t bytes, bool entering) 
       NewEpoch();
       return false;
     }
-    if (log_ == nullptr) {  // a forked or started child's first call
-      if (absl::Status status = OpenLog(); !status.ok()) {
-        CountForkWithoutLog();
-        failure = std::string(status.message());
-      }
-    }
+    if (log_ != nullptr && !OwnsLog()) return false;
+    failure = std::string(NeedLog().message());
     for (size_t i = 0; i < free_frames_.size() && failure.empty();) {
       CallWriter& writer = free_frames_[i].writer;
       if (!writer.Fits(std::min(bytes, kSpareFrameBytes + thread->tags_.size()))) {
@@ -481,7 +498,7 @@ void Recorder::AddMetadata(const std::string& json) {
     std::lock_guard<std::mutex> lock(mutex_);
     if (finished_) return;
     added_metadata_.push_back(json);
-    if (log_ != nullptr) log_->AppendMetadata(json).IgnoreError();
+    if (OwnsLog()) log_->AppendMetadata(json).IgnoreError();
   });
 }
 
@@ -491,7 +508,7 @@ void Recorder::AddOwnMetadata(const std::string& json) {
     if (finished_) return;
     if (log_ == nullptr) {
       own_metadata_.push_back(json);
-    } else {
+    } else if (OwnsLog()) {
       log_->AppendMetadata(json).IgnoreError();
     }
   });
@@ -500,7 +517,7 @@ void Recorder::AddOwnMetadata(const std::string& json) {
 void Recorder::Note(std::set<std::string> SessionNotes::* list, const std::string& text) {
   OrStop([&] {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (finished_ || !(notes_.*list).insert(text).second || log_ == nullptr) return;
+    if (finished_ || !(notes_.*list).insert(text).second || !OwnsLog()) return;
     // Written now because the last words after a signal don't contain it.
     log_->AppendMetadata(absl::StrCat("{", NotSeenJson(notes_), "}")).IgnoreError();
   });
@@ -545,7 +562,7 @@ void Recorder::CountStarted(const std::string& program, bool python) {
     if (python) NoteChild();
     // This may be the process's last action, so record a new program right away; its count follows at the end.
     if (++started.count != 1) return;
-    if (log_ == nullptr && !OpenLog().ok()) return;
+    if ((log_ == nullptr && !OpenLog().ok()) || !OwnsLog()) return;
     log_->AppendMetadata(absl::StrCat("{", StartedJson(notes_.started), "}")).IgnoreError();
   });
 }
@@ -631,7 +648,7 @@ void Recorder::Finish(const ProgramEnd& end) {
   NewEpoch();
   SessionState::UnmapControlPage();
   // A forked or started child that made no call needs no log.
-  if (log_ == nullptr && !OrStop([&] { return WordsOf(end).AllThreads().left_out != 0 && OpenLog().ok(); })) return;
+  if (log_ == nullptr) return;
   if (own != nullptr) own->CloseFrame();
   for (FreeFrame& frame : free_frames_) LogWriter::Close(frame.writer.frame(), frame.writer.calls());
   free_frames_.clear();

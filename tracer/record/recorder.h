@@ -180,6 +180,12 @@ class TORCHTRACE_EXPORT Recorder {
   absl::Status OpenLog();
   // Writes what every log begins with.
   absl::Status BeginLog(LogWriter* log);
+  // Whether there is a log, and this process writes it; stops in a stray fork. Needs the lock.
+  bool OwnsLog();
+  // Opens the log of a forked or started process, which has one from its first call on. Needs the lock.
+  absl::Status NeedLog();
+  // Before the first call that a thread leaves out.
+  void BeginLeavingOut();
   const char* Role() const { return forked_ ? "fork" : options_->waits_for_calls ? "child" : "main"; }
   void FinishShort(const ProgramEnd& end);
   // What the control page says, which isn't kNone: whether nothing is recorded now.

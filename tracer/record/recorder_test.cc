@@ -1254,6 +1254,32 @@ TEST(RecorderTest, ForksPastTheHandlersWhereCallsAreCounted) {
             Json({"the calls of 1 forked process: no log could be created there"}));
 }
 
+// The forking thread has no frame that the child could not write to.
+TEST(RecorderTest, ForkPastTheHandlersBeforeTheFirstCall) {
+  const std::string folder = NewFolder();
+  EXPECT_TRUE(Succeeded(InChild([&] {
+    if (!Start(folder).ok()) return 1;
+    const pid_t child = _Fork();
+    if (child == 0) {
+      for (int i = 0; i < 2000; ++i) Call(Described(absl::StrCat("of the child", i)));
+      Recorder::Get()->NoteNotSeen("of the child");
+      Recorder::Get()->AddMetadata(R"({"of": "the child"})");
+      _exit(Recorder::Recording() ? 1 : 0);
+    }
+    int status = 1;
+    waitpid(child, &status, 0);
+    for (int i = 0; i < 1000; ++i) Call(Described(absl::StrCat("f", i)));
+    Recorder::Get()->Finish({});
+    return status;
+  })));
+  const Recorded recorded = ReadRecorded(folder);
+  EXPECT_EQ(recorded.calls, 1000u);
+  EXPECT_THAT(recorded.damage, IsEmpty());
+  EXPECT_FALSE(recorded.metadata.contains("of"));
+  EXPECT_EQ(recorded.metadata["end"]["not_seen"],
+            Json({"the calls of 1 forked process: no log could be created there"}));
+}
+
 TEST(RecorderTest, ManyConfigsAreCounted) {
   const std::string folder = NewFolder();
   const auto lock = FolderLock::Take(folder).value();

@@ -8,6 +8,8 @@
 
 namespace torchtrace {
 
+static_assert(kControlOffset == FolderLock::kOrdersOffset);
+
 std::atomic<uint64_t> SessionState::epoch_{0};
 std::atomic<uint64_t> SessionState::session_{0};
 std::atomic<bool> SessionState::wants_results_{false};

@@ -46,7 +46,7 @@ ThreadRecorder::Again ThreadRecorder::EnterAgain(const CallKey& key, const Recor
 }
 
 bool ThreadRecorder::LeaveOut(std::string_view config) {
-  if (IsUpToDate() && (config.empty() ? !IsFiltered() : Included(ReadConfigHead(config).api))) left_out_.Increment();
+  if (IsUpToDate() && (config.empty() ? !IsFiltered() : Included(ReadConfigHead(config).api))) CountLeftOut();
   return false;
 }
 
@@ -206,8 +206,13 @@ bool ThreadRecorder::Admits(ConfigEntry* entry) {
     if (entry->sightings != UINT32_MAX) ++entry->sightings;
     return true;
   }
-  left_out_.Increment();
+  CountLeftOut();
   return false;
+}
+
+void ThreadRecorder::CountLeftOut() {
+  if (left_out_.get() == 0) recorder_->BeginLeavingOut();
+  left_out_.Increment();
 }
 
 void ThreadRecorder::Count(ConfigEntry* entry) {

@@ -207,6 +207,7 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   bool Included(std::string_view api) const;
   // Whether the window, which there is, wants this call; counts it otherwise.
   bool Admits(ConfigEntry* entry);
+  void CountLeftOut();
   // Counts a call that isn't listed.
   void Count(ConfigEntry* entry);
   bool CountAgain(uint32_t number);
