@@ -198,8 +198,10 @@ def test_a_cut_page_harms_nobody(program):
         (("window", "10"), "is not a time such as"),
         (("pause", "10s"), "only window takes a time, not pause"),
         (("pause",), "no process writes a trace to nowhere now"),
+        (None, "PID|DIR is empty: there is no such process"),
     ],
 )
 def test_wrong_use(tmp_path, words, message):
-    ended = tool.torchtrace("ctl", "nowhere", *words, cwd=tmp_path)
+    words = ("", "pause") if words is None else ("nowhere", *words)
+    ended = tool.torchtrace("ctl", *words, cwd=tmp_path)
     assert ended.status == 2 and message in ended.err, ended

@@ -12,6 +12,8 @@
 namespace torchtrace {
 
 absl::StatusOr<std::string> FindRunningTrace(const std::string& what) {
+  // `"$(pgrep ...)"` that found nothing.
+  if (what.empty()) return absl::InvalidArgumentError("PID|DIR is empty: there is no such process");
   pid_t pid;
   if (!absl::SimpleAtoi(what, &pid)) return what;
   const absl::StatusOr<std::vector<std::string>> folders = TraceFoldersOf(pid);
