@@ -63,10 +63,15 @@ bool IsPython() {
   const char* name = strrchr(program, '/');
   if (name == nullptr || strncmp(name, "/python", 7) != 0) return false;
   name += 7;
-  name += strspn(name, "0123456789.");
+  // The kernel's mark of a file that was replaced.
+  if (char* const deleted = strstr(program, " (deleted)")) *deleted = '\0';
+  if (*name == '\0') return true;
+  const size_t digits = strspn(name, "0123456789.");
+  name += digits;
   // Of free-threaded, debug and older builds.
-  for (const char* const build : {"", "t", "d", "td", "m", "-dbg"}) {
-    if (strcmp(name, build) == 0) return true;
+  if (digits > 0 && (*name == '-' || name[-1] == '.')) return true;
+  for (const char* const build : {"", "t", "d", "td", "m"}) {
+    if (digits > 0 && strcmp(name, build) == 0) return true;
   }
   return false;
 }

@@ -109,7 +109,7 @@ void WriteHolder(int file) {
 }
 
 bool HasOrders(int file) {
-  char orders[kBytes - FolderLock::kOrdersOffset];
+  char orders[FolderLock::kOrdersBytes];
   const ssize_t bytes = pread(file, orders, sizeof orders, FolderLock::kOrdersOffset);
   return bytes > 0 && std::any_of(orders, orders + bytes, [](char byte) { return byte != 0; });
 }

@@ -53,6 +53,7 @@ class FolderLock {
   static constexpr char kName[] = ".lock";
   // In the file, behind the holder's name: orders for the processes of the run, 0 if there are none.
   static constexpr size_t kOrdersOffset = 2048;
+  static constexpr size_t kOrdersBytes = 16;
 
   // Locks the folder `log`, an absolute path. AlreadyExists if another process holds the lock: the message says which
   // one and goes after the folder's name. FailedPrecondition if `log` is not a folder.

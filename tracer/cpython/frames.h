@@ -124,9 +124,9 @@ inline bool IsOfCall(const InterpreterFrame* frame) {
 // Versions that count a thread's C frames: allows it some more. Evaluating a Python frame counts as kFramesOfEvaluation
 // (PY_EVAL_C_STACK_UNITS in CPython's ceval.c).
 inline constexpr int kFramesOfEvaluation = 2;
-inline void AllowFrames([[maybe_unused]] PyThreadState* thread, [[maybe_unused]] int more) {
+inline void AllowFrames([[maybe_unused]] int more) {
 #if PY_VERSION_HEX >= 0x030C0000 && PY_VERSION_HEX < 0x030E0000
-  thread->c_recursion_remaining += more;
+  PyThreadState_Get()->c_recursion_remaining += more;
 #endif
 }
 

@@ -24,6 +24,9 @@ std::vector<PyObject**> CallablesKnownByHeart();
 // Whether the interpreter does the same for calls of this class with one argument, which can't be prevented.
 bool IsClassKnownByHeart(const PyTypeObject* type);
 
+// Whether daemon threads go on when the interpreter has ended, with the states of theirs that it has freed.
+inline constexpr bool kThreadsOutliveTheirStates = PY_VERSION_HEX < 0x030E0000;
+
 }  // namespace torchtrace
 
 #endif  // TORCHTRACE_TRACER_CPYTHON_INTERPRETER_H_

@@ -53,25 +53,16 @@ inline void CallFunctionsByType(bool by_type) {
   PyFunction_Type.tp_flags = by_type ? PyFunction_Type.tp_flags & ~flag : PyFunction_Type.tp_flags | flag;
 }
 
-// In a `tp_call` that CPython would not go through: while one exists, the recursion that CPython has counted for it
-// isn't. Before 3.12.
-class UncountedCall {
- public:
-  UncountedCall() { Count(-1); }
-  ~UncountedCall() { Count(1); }
-  UncountedCall(const UncountedCall&) = delete;
-  UncountedCall& operator=(const UncountedCall&) = delete;
-
- private:
-  static void Count([[maybe_unused]] int calls) {
+// In a `tp_call` that CPython would not go through: takes back the recursion that CPython has counted for it (-1), and
+// counts it again (1). Before 3.12.
+inline void CountRecursion([[maybe_unused]] int calls) {
 #if PY_VERSION_HEX >= 0x030C0000
 #elif PY_VERSION_HEX >= 0x030B0000
-    PyThreadState_Get()->recursion_remaining -= calls;
+  PyThreadState_Get()->recursion_remaining -= calls;
 #else
-    PyThreadState_Get()->recursion_depth += calls;
+  PyThreadState_Get()->recursion_depth += calls;
 #endif
-  }
-};
+}
 
 }  // namespace torchtrace
 

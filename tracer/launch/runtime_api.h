@@ -12,7 +12,7 @@
 namespace torchtrace {
 
 // Increase it with every change of this file: a runtime built for another Python may be older than the executable.
-inline constexpr uint32_t kRuntimeApiVersion = 9;
+inline constexpr uint32_t kRuntimeApiVersion = 10;
 
 inline constexpr char kRuntimeLibraryName[] = "libtorchtrace_runtime.so";
 

@@ -17,6 +17,7 @@
 #include <string_view>
 #include <utility>
 
+#include "tracer/cpython/interpreter.h"
 #include "tracer/follow/follow.h"
 #include "tracer/python/python_patch.h"
 #include "tracer/record/fatal_signals.h"
@@ -219,6 +220,15 @@ bool LastExceptionIsInterrupt() {
   return type != nullptr && type == PyExc_KeyboardInterrupt;
 }
 
+// For daemon threads, which end once they have looked at their states. Untraced the process ends before the memory has
+// other contents, but here its files are made.
+void KeepFreedStates() {
+  PyMemAllocatorEx allocator;
+  PyMem_GetAllocator(PYMEM_DOMAIN_RAW, &allocator);
+  allocator.free = [](void*, void*) {};
+  PyMem_SetAllocator(PYMEM_DOMAIN_RAW, &allocator);
+}
+
 // ---- The last of the program's atexit functions ----
 
 PyObject* BeforeFinalization(PyObject*, PyObject*) {
@@ -227,9 +237,11 @@ PyObject* BeforeFinalization(PyObject*, PyObject*) {
   g_state->finalizing = true;
   g_state->interrupted = LastExceptionIsInterrupt();
   if (g_state->options.before_finalization) g_state->options.before_finalization();
-  if (!InForkedChild() && !g_state->ended && g_state->options.ended && OtherThreadsAlive()) {
+  const bool threads = OtherThreadsAlive();
+  if (!InForkedChild() && !g_state->ended && g_state->options.ended && threads) {
     g_state->options.ended({.provisional = 1, .exit_code = 0, .signal = 0});
   }
+  if (threads && kThreadsOutliveTheirStates) KeepFreedStates();
   Py_RETURN_NONE;
 }
 PyMethodDef g_before_finalization = {"torchtrace", BeforeFinalization, METH_NOARGS, nullptr};

@@ -21,10 +21,11 @@ struct ControlPage {
     kWindow = 2,  // record until `until_ns`, and nothing later
     kStop = 3,    // record nothing; no other order follows
   };
+  // First what outlives the processes that are there (FolderLock::kOrdersBytes).
   std::atomic<uint32_t> order;
   uint32_t unused;
-  std::atomic<uint64_t> until_ns;   // CLOCK_MONOTONIC; written before the order
   std::atomic<uint64_t> log_bytes;  // of all the run's logs, with `run --max-size`
+  std::atomic<uint64_t> until_ns;   // CLOCK_MONOTONIC; written before the order
 };
 
 }  // namespace torchtrace

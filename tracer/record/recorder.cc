@@ -272,7 +272,7 @@ void Recorder::BeginLeavingOut() {
     std::string failure;
     {
       std::lock_guard<std::mutex> lock(mutex_);
-      if (finished_) return;
+      if (finished_ || (log_ != nullptr && !OwnsLog())) return;
       failure = std::string(NeedLog().message());
     }
     if (!failure.empty()) Stop(failure);
@@ -323,7 +323,7 @@ absl::Status Recorder::WriteProcessName(LogWriter* log) {
 void Recorder::TellProcessName() {
   OrStop([this] {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (!finished_ && log_ != nullptr) WriteProcessName(log_.get()).IgnoreError();
+    if (!finished_ && OwnsLog()) WriteProcessName(log_.get()).IgnoreError();
   });
 }
 

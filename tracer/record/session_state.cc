@@ -9,6 +9,7 @@
 namespace torchtrace {
 
 static_assert(kControlOffset == FolderLock::kOrdersOffset);
+static_assert(offsetof(ControlPage, until_ns) == FolderLock::kOrdersBytes);
 
 std::atomic<uint64_t> SessionState::epoch_{0};
 std::atomic<uint64_t> SessionState::session_{0};

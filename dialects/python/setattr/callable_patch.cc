@@ -149,7 +149,7 @@ vectorcallfunc g_also = nullptr;
 // A subclass of what was patched.
 void HideNewType(PyTypeObject* type) {
   PyObject* const constructor = ConstructorOf(type);
-  if (constructor != nullptr && IsEntry(reinterpret_cast<PyFunctionObject*>(constructor)->vectorcall)) HideMaking(type);
+  if (constructor != nullptr && IsEntry(EntryOf(reinterpret_cast<PyFunctionObject*>(constructor)))) HideMaking(type);
 }
 
 // The entry for `callable`, new or reused.

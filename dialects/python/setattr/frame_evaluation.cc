@@ -53,7 +53,7 @@ bool IsSet(PyInterpreterState* interpreter) { return _PyInterpreterState_GetEval
 PyObject* Evaluate(PyThreadState* thread, InterpreterFrame* frame, int throwing) {
   ThreadFrames& frames = t_frames;
   const InterpreterFrame* const around = std::exchange(frames.evaluated, frame);
-  const StackUse use(StackUse::kEvaluation);
+  StackUse use(StackUse::kEvaluation);
   const int begun = g_observer == nullptr ? 0 : g_observer->begin(frame, around == nullptr);
   PyObject* result;
   if (use.TooMuch() || g_evaluation_users == 0) [[unlikely]] {
@@ -65,6 +65,7 @@ PyObject* Evaluate(PyThreadState* thread, InterpreterFrame* frame, int throwing)
   } else {
     result = _PyEval_EvalFrameDefault(thread, frame, throwing);
   }
+  use.End();
   frames.evaluated = around;
   if (frames.awaited != nullptr && frames.awaited->frame == frame) [[unlikely]] {
     const std::unique_ptr<AwaitedFrame> awaited(std::exchange(frames.awaited, frames.awaited->outer));

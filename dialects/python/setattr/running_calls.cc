@@ -226,8 +226,12 @@ bool InnermostCall(RunningCall* call) {
   if (!FramesAreKnown()) return false;
   const InterpreterFrame* const frame = InnermostFrame(PyThreadState_Get());
   if (frame == nullptr || !IsOfCall(frame)) return false;
-  const bool known =
-      kFunctionsAreWatched ? FunctionOf(frame) == t_watched.innermost.function : frame == EvaluatedFrame();
+  const auto is_watched = [](PyObject* function) {
+    // Calls of it that are made as untraced don't enter EnterWatched.
+    return function != nullptr && function == t_watched.innermost.function &&
+           reinterpret_cast<PyFunctionObject*>(function)->vectorcall != FunctionVectorcall();
+  };
+  const bool known = kFunctionsAreWatched ? is_watched(FunctionOf(frame)) : frame == EvaluatedFrame();
   if (!known || !NamesIt(CodeOf(frame))) return false;
   call->frame_ = frame;
   return true;

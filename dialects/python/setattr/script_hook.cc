@@ -22,6 +22,7 @@
 #include "dialects/python/setattr/native_entries.h"
 #include "dialects/python/setattr/patch_list.h"
 #include "dialects/python/setattr/patches.h"
+#include "dialects/python/setattr/stack_use.h"
 #include "serialize/model/levels.h"
 #include "tracer/cpython/namespaces.h"
 #include "tracer/cpython/objects.h"
@@ -138,6 +139,7 @@ class Script {
   // Returns what was held, for the caller to release. Calls may be running: their callers hold what they call.
   std::vector<PyObject*> End() {
     on_ = false;
+    NoteRemovedEntries();
     for (auto& [function, patches] : functions_) patches.UndoAll();
     functions_.clear();
     patches_.UndoAll();
@@ -284,8 +286,11 @@ bool HasNowAnEntry(PyObject* callable) {
 ternaryfunc g_call_function = nullptr;
 PyObject* CallFunction(PyObject* function, PyObject* args, PyObject* kwargs) {
   HasNowAnEntry(function);
-  const UncountedCall uncounted;
-  return g_call_function(function, args, kwargs);
+  // No destructor counts it again: a thread may end within the call (stack_use.h).
+  CountRecursion(-1);
+  PyObject* const result = g_call_function(function, args, kwargs);
+  CountRecursion(1);
+  return result;
 }
 
 absl::flat_hash_map<PyTypeObject*, ternaryfunc>& OriginalCalls() {

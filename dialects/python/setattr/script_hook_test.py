@@ -276,6 +276,54 @@ def test_recursion_that_takes_no_c_stack_goes_as_deep(tmp_path):
     assert any("part of the C stack" in text for text in run["not_seen"])
 
 
+DAEMONS = """
+import threading, time
+def waits():
+    while True: time.sleep(0.001)
+def outer(): waits()
+for _ in range(4): threading.Thread(target=outer, daemon=True).start()
+time.sleep(0.2)
+"""
+
+
+@pytest.mark.parametrize("levels", ["0", "0,3"])
+def test_daemon_threads_that_the_interpreter_ends_within_calls(tmp_path, levels):
+    (tmp_path / "script.py").write_text(DAEMONS)
+    for _ in range(4):
+        words = ("run", "-fqo", "trace", "-l", levels, "--library", "__main__")
+        ended = tool.torchtrace(*words, "--python", sys.executable, "script.py", cwd=tmp_path)
+        assert (ended.status, ended.err) == (0, "")
+
+
+# The class is made while calls of the constructor that it inherits are too deep to be recorded.
+DEEP_CLASS = """
+import sys, mine
+sys.setrecursionlimit(60000)
+made = []
+def makes():
+    class Sub(mine.Base): pass
+    def constructs():
+        for _ in range(300): Sub(None)
+    made.append(constructs)
+    constructs()
+mine.deep(20000, lambda: mine.Base(makes))
+for _ in range(3): made[0]()
+"""
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="each call takes C stack untraced")
+def test_a_class_that_is_made_in_a_deep_call(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "class Base:\n    def __init__(self, then): then and then()\n"
+        "def deep(n, then): return deep(n - 1, then) if n else then()\n"
+    )
+    (tmp_path / "script.py").write_text(DEEP_CLASS)
+    words = ("run", "-qo", "trace", "-l", "0", "--library", "mine", "--python", sys.executable)
+    assert tool.torchtrace(*words, "script.py", cwd=tmp_path).status == 0
+    calls = (tmp_path / "trace/api_trace.txt").read_text().splitlines()
+    assert sum(line.startswith("mine.Base(") for line in calls) >= 900
+
+
 METACLASSES = """
 import torch
 class Net(torch.nn.Module):

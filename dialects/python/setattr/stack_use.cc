@@ -6,8 +6,12 @@
 
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "tracer/cpython/objects.h"
 #include "tracer/record/recorder.h"
+
+// The top of the program's first stack; of the dynamic linker.
+extern "C" void* __libc_stack_end;
 
 namespace torchtrace::python_dialect {
 
@@ -18,13 +22,19 @@ namespace {
 constexpr size_t kMostBytes = 2 << 20;
 // A thread's stack may be small.
 constexpr size_t kPartOfStack = 4;
+constexpr size_t kLeastStack = 512 << 10;  // if it isn't known
+
+// The program's first stack, or a thread's, on which a forked process may stand.
+constexpr uintptr_t kMostOfFirstStack = uintptr_t{1} << 30;
 
 size_t MostBytes() {
-  size_t size = 0;
-  if (gettid() == getpid()) {
+  const auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+  const uintptr_t used = reinterpret_cast<uintptr_t>(__libc_stack_end) - here;
+  rlimit limit = {};
+  size_t size = kLeastStack;
+  if (getrlimit(RLIMIT_STACK, &limit) == 0 && used < std::min<rlim_t>(limit.rlim_cur, kMostOfFirstStack)) {
     // pthread_getattr_np would open a file.
-    rlimit limit = {};
-    if (getrlimit(RLIMIT_STACK, &limit) == 0) size = limit.rlim_cur;
+    size = limit.rlim_cur;
   } else if (pthread_attr_t attributes; pthread_getattr_np(pthread_self(), &attributes) == 0) {
     pthread_attr_getstacksize(&attributes, &size);
     pthread_attr_destroy(&attributes);
@@ -34,15 +44,23 @@ size_t MostBytes() {
 
 uint64_t g_removals = 0;
 
+// The entries of functions whose calls are made as untraced.
+absl::flat_hash_map<PyFunctionObject*, vectorcallfunc>& DeepFunctions() {
+  static auto* const functions = new absl::flat_hash_map<PyFunctionObject*, vectorcallfunc>;
+  return *functions;
+}
+
 // Calls of the function that begin before this one returns, on any thread, are as untraced, and use no C stack.
 [[gnu::noinline]] PyObject* CallAsUntraced(PyFunctionObject* function, PyObject* const* arguments, size_t flags,
                                            PyObject* names) {
   const vectorcallfunc own = FunctionVectorcall();
   const uint64_t removals = g_removals;
   const vectorcallfunc entry = std::exchange(function->vectorcall, own);
+  DeepFunctions()[function] = entry;
   NoteTooMuchStack();
   PyObject* const callable = Py_NewRef(reinterpret_cast<PyObject*>(function));
   PyObject* const result = own(callable, arguments, flags, names);
+  DeepFunctions().erase(function);
   if (function->vectorcall == own && removals == g_removals) {
     function->vectorcall = entry;
     uint32_t number = 0;
@@ -64,11 +82,17 @@ bool StackUse::TooMuch() const {
 PyObject* CallFunction(PyObject* function, PyObject* const* arguments, size_t flags, PyObject* names) {
   // Before, it is the evaluation that takes stack, if anything does.
   if constexpr (!kFunctionsAreWatched) return FunctionVectorcall()(function, arguments, flags, names);
-  const StackUse use(StackUse::kEntry);
-  if (use.TooMuch()) [[unlikely]] {
-    return CallAsUntraced(reinterpret_cast<PyFunctionObject*>(function), arguments, flags, names);
-  }
-  return FunctionVectorcall()(function, arguments, flags, names);
+  StackUse use(StackUse::kEntry);
+  PyObject* const result = use.TooMuch()
+                               ? CallAsUntraced(reinterpret_cast<PyFunctionObject*>(function), arguments, flags, names)
+                               : FunctionVectorcall()(function, arguments, flags, names);
+  use.End();
+  return result;
+}
+
+vectorcallfunc EntryOf(PyFunctionObject* function) {
+  const auto deep = DeepFunctions().find(function);
+  return deep == DeepFunctions().end() ? function->vectorcall : deep->second;
 }
 
 void NoteRemovedEntries() { ++g_removals; }

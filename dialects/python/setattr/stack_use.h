@@ -17,14 +17,16 @@
 
 namespace torchtrace::python_dialect {
 
-// A local variable of the function of ours that is between a call and CPython's evaluation of its frame.
+// A local variable of the function of ours that is between a call and CPython's evaluation of its frame. It has no
+// destructor: up to Python 3.13 daemon threads end within a call when the interpreter does, by pthread_exit, which runs
+// destructors, without the GIL.
 class StackUse {
  public:
   enum By : bool { kEvaluation, kEntry };
 
   explicit StackUse(By by);
   StackUse(const StackUse&) = delete;
-  ~StackUse();
+  void End();
 
   // Whether the call must be made as untraced.
   bool TooMuch() const;
@@ -56,6 +58,9 @@ class StackUse {
 // CPython's own `vectorcall` of functions, as the last of a function's entries calls it.
 PyObject* CallFunction(PyObject* function, PyObject* const* arguments, size_t flags, PyObject* names);
 
+// The function's entry, also while its calls are made as untraced; else its `vectorcall`. Needs the GIL.
+vectorcallfunc EntryOf(PyFunctionObject* function);
+
 // Call it when entries are removed. Needs the GIL.
 void NoteRemovedEntries();
 
@@ -71,12 +76,12 @@ inline StackUse::StackUse(By by) : before_(thread_.now) {
   // Greenlets leave and enter calls in any order, so the sum alone would not come back to 0.
   thread_.now = {here, std::min<size_t>(taken, thread_.outermost - here), by};
   counted_ = straight && !(by == kEvaluation && before_.by == kEntry);
-  if (counted_) AllowFrames(PyThreadState_Get(), kFramesOfEvaluation);
+  if (counted_) AllowFrames(kFramesOfEvaluation);
 }
 
-inline StackUse::~StackUse() {
+inline void StackUse::End() {
   thread_.now = before_;
-  if (counted_) AllowFrames(PyThreadState_Get(), -kFramesOfEvaluation);
+  if (counted_) AllowFrames(-kFramesOfEvaluation);
 }
 
 }  // namespace torchtrace::python_dialect

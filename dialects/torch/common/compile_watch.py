@@ -40,7 +40,8 @@ def watch(module, wrap):
             wrap(cls.__call__, "package run")
         return
     if module.__name__ == LIBRARIES:
-        wrap(module.aot_load, "library load")
+        if load := vars(module).get("aot_load"):
+            wrap(load, "library load")
         return
     if module.__name__ in CACHES:
         for cls in list(vars(module).values()):

@@ -251,6 +251,7 @@ def _facts():
 
 def end(process):
     """This process ends here. A process that ends by os._exit calls it itself."""
+    atexit.unregister(end)
     mark(where(f"end of {process}"))
     with torch._C.DisableTorchFunction():
         _write("ends", [process, _facts()])
