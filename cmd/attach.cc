@@ -1,5 +1,6 @@
 // `torchtrace attach`.
 
+#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -27,6 +28,7 @@
 #include "cmd/cli/output.h"
 #include "cmd/reading/reading_options.h"
 #include "cmd/run/run_request.h"
+#include "serialize/base/log_folder.h"
 #include "serialize/base/matching.h"
 #include "serialize/base/monotonic_clock.h"
 #include "serialize/log/log_trace.h"
@@ -36,7 +38,6 @@
 #include "tracer/attach/attached_process.h"
 #include "tracer/attach/process_status.h"
 #include "tracer/attach/remote_python.h"
-#include "tracer/follow/follow.h"
 #include "tracer/follow/helper_programs.h"
 #include "tracer/launch/find_python.h"
 #include "tracer/launch/follow_task.h"
@@ -374,8 +375,14 @@ void Attaching::End() {
 // For run.json, beside what can't be followed.
 void Attaching::NoteNotTraced(const AttachedProcess& process, const std::string& why) {
   if (Count(State::kEnded) == 0) return;  // there is no trace
-  const std::string command = absl::StrJoin(CommandLineOf(process.pid()), " ");
-  NoteNotFollowed((path_ + "/log/").c_str(), absl::StrCat(command, " (", process.pid(), ")").c_str(), why.c_str());
+  std::string line =
+      absl::StrCat(why, "\t", absl::StrJoin(CommandLineOf(process.pid()), " "), " (", process.pid(), ")");
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  line += '\n';
+  const std::string list = absl::StrCat(path_, "/log/", kNotFollowedName);
+  const int file = open(list.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+  if (file < 0 || write(file, line.data(), line.size()) < 0) Say(absl::StrCat("cannot write ", list));
+  if (file >= 0) close(file);
 }
 
 int Attaching::Run() {

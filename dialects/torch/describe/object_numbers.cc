@@ -52,11 +52,11 @@ Pages ReadOnlyPages(const void* address) {
   return search.found;
 }
 
-class Numbers {
+class ObjectNumbers {
  public:
-  static Numbers& Get() {
+  static ObjectNumbers& Get() {
     // Never destroyed: objects are deleted until the process ends.
-    static auto* const numbers = new Numbers;
+    static auto* const numbers = new ObjectNumbers;
     return *numbers;
   }
 
@@ -106,12 +106,12 @@ class Numbers {
   };
 
   // The only thread of a forked process must not wait for one that is gone.
-  Numbers() {
+  ObjectNumbers() {
     pthread_atfork([] { Get().mutex_.lock(); }, [] { Get().mutex_.unlock(); }, [] { Get().mutex_.unlock(); });
   }
 
   static void Delete(Object* object) {
-    Numbers& numbers = Get();
+    ObjectNumbers& numbers = Get();
     const Deleter real = numbers.RealDeleter(TableOf(*object));
     if (numbers.open_) {
       const std::lock_guard<std::mutex> lock(numbers.mutex_);
@@ -156,10 +156,10 @@ class Numbers {
 
 }  // namespace
 
-void BeginObjectNumbers() { Numbers::Get().Begin(); }
-void EndObjectNumbers() { Numbers::Get().End(); }
-uint64_t LastNumber() { return Numbers::Get().last(); }
-std::vector<uint64_t> LivingNumbers(uint64_t least) { return Numbers::Get().Living(least); }
-uint64_t NumberOf(const c10::intrusive_ptr_target& object) { return Numbers::Get().Of(object); }
+void BeginObjectNumbers() { ObjectNumbers::Get().Begin(); }
+void EndObjectNumbers() { ObjectNumbers::Get().End(); }
+uint64_t LastNumber() { return ObjectNumbers::Get().last(); }
+std::vector<uint64_t> LivingNumbers(uint64_t least) { return ObjectNumbers::Get().Living(least); }
+uint64_t NumberOf(const c10::intrusive_ptr_target& object) { return ObjectNumbers::Get().Of(object); }
 
 }  // namespace torchtrace::torch_dialect
