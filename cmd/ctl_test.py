@@ -23,6 +23,9 @@ for line in sys.stdin:
         print(line, end="", file=child.stdin, flush=True)
         child.stdout.readline()
     print("done", flush=True)
+if child is not None:
+    child.stdin.close()
+    child.wait()
 """
 
 
