@@ -1,6 +1,5 @@
 // `torchtrace attach`.
 
-#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -39,6 +38,7 @@
 #include "tracer/attach/process_status.h"
 #include "tracer/attach/remote_python.h"
 #include "tracer/follow/helper_programs.h"
+#include "tracer/follow/not_followed.h"
 #include "tracer/launch/find_python.h"
 #include "tracer/launch/follow_task.h"
 #include "tracer/launch/output_folder.h"
@@ -364,9 +364,9 @@ void Attaching::End() {
                        " is still traced: it closes its trace when 256 KiB more are recorded"));
     }
     if (process->state() == State::kBeginning) {
-      NoteNotTraced(*process, "its main thread has run no Python code meanwhile");
-      Say(absl::StrCat("process ", process->pid(),
-                       " was not traced: its main thread has run no Python code meanwhile"));
+      constexpr char kWhy[] = "its main thread has run no Python code meanwhile";
+      NoteNotTraced(*process, kWhy);
+      Say(absl::StrCat("process ", process->pid(), " was not traced: ", kWhy));
     }
     if (process->state() == State::kFailed) NoteNotTraced(*process, process->error());
   }
@@ -375,14 +375,12 @@ void Attaching::End() {
 // For run.json, beside what can't be followed.
 void Attaching::NoteNotTraced(const AttachedProcess& process, const std::string& why) {
   if (Count(State::kEnded) == 0) return;  // there is no trace
-  std::string line =
-      absl::StrCat(why, "\t", absl::StrJoin(CommandLineOf(process.pid()), " "), " (", process.pid(), ")");
-  std::replace(line.begin(), line.end(), '\n', ' ');
-  line += '\n';
-  const std::string list = absl::StrCat(path_, "/log/", kNotFollowedName);
-  const int file = open(list.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
-  if (file < 0 || write(file, line.data(), line.size()) < 0) Say(absl::StrCat("cannot write ", list));
-  if (file >= 0) close(file);
+  const std::string command = absl::StrCat(absl::StrJoin(CommandLineOf(process.pid()), " "), " (", process.pid(), ")");
+  const NotFollowed note(command.c_str(), why.c_str());
+  const std::string folder = path_ + "/log/";
+  if (!AppendNotFollowed(folder.c_str(), note.line(), note.bytes())) {
+    Say(absl::StrCat("cannot write ", folder, kNotFollowedName));
+  }
 }
 
 int Attaching::Run() {

@@ -65,13 +65,14 @@ bool IsPython() {
   name += 7;
   // The kernel's mark of a file that was replaced.
   if (char* const deleted = strstr(program, " (deleted)")) *deleted = '\0';
-  if (*name == '\0') return true;
   const size_t digits = strspn(name, "0123456789.");
   name += digits;
+  if (digits == 0) return *name == '\0';
+  // python3-dbg, python3.11.bin
+  if (*name == '-' || name[-1] == '.') return true;
   // Of free-threaded, debug and older builds.
-  if (digits > 0 && (*name == '-' || name[-1] == '.')) return true;
   for (const char* const build : {"", "t", "d", "td", "m"}) {
-    if (digits > 0 && strcmp(name, build) == 0) return true;
+    if (strcmp(name, build) == 0) return true;
   }
   return false;
 }

@@ -278,8 +278,7 @@ std::vector<std::string> DescribeCompleteness(const RunFacts& facts, const Cappe
   if (facts.getters > 0 || facts.getters_unknown) {
     left_out.push_back(absl::StrCat(facts.getters > 0 ? Counted(facts.getters, "call", "calls") : "any calls",
                                     " of property getters, left out by default (--include-getters records them)",
-                                    facts.getters_unknown ? "; not counted " : "",
-                                    facts.getters_unknown ? kDidNotEnd : ""));
+                                    facts.getters_unknown ? absl::StrCat("; not counted ", kDidNotEnd) : ""));
   }
   if (lines.empty() && !left_out.empty()) left_out[0] = absl::StrCat("yes, but for ", left_out[0]);
   lines.insert(lines.end(), left_out.begin(), left_out.end());

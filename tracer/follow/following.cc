@@ -13,8 +13,8 @@
 #include <new>
 #include <string_view>
 
-#include "serialize/base/log_folder.h"
 #include "tracer/follow/follow.h"
+#include "tracer/follow/not_followed.h"
 #include "tracer/follow/preloadable.h"
 #include "tracer/record/export.h"
 
@@ -22,9 +22,6 @@ extern char** environ;
 
 namespace torchtrace {
 namespace {
-
-// The list of what can't be followed grows no further.
-constexpr off_t kMaxNotedBytes = 64 << 10;
 
 char g_task[sizeof kFollowTask + PATH_MAX];  // NAME=VALUE
 char g_library[PATH_MAX];
@@ -49,31 +46,6 @@ size_t Count(char* const* environment) {
   size_t count = 0;
   while (environment != nullptr && environment[count] != nullptr) ++count;
   return count;
-}
-
-// Appends to the list beside the task. False: this process may not. Nothing is appended when another run has the
-// folder. Keeps errno.
-bool Append(const char* task, const char* text, size_t bytes) {
-  const int error = errno;
-  struct stat info;
-  if (lstat(task, &info) != 0) {
-    const bool gone = errno == ENOENT;
-    errno = error;
-    return gone;
-  }
-  char path[PATH_MAX + sizeof kNotFollowedName];
-  const size_t folder = static_cast<size_t>(strrchr(task, '/') - task) + 1;
-  memcpy(path, task, folder);
-  path[folder] = '\0';
-  // As readable as the folder.
-  const mode_t mode = 0600 | (stat(path, &info) == 0 ? info.st_mode & 0044 : 0);
-  strcpy(path + folder, kNotFollowedName);
-  const int list = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, mode);
-  const bool done = list >= 0 && fstat(list, &info) == 0 && S_ISREG(info.st_mode) && info.st_size < kMaxNotedBytes &&
-                    write(list, text, bytes) >= 0;
-  if (list >= 0) close(list);
-  errno = error;
-  return done;
 }
 
 // What forked processes have to tell, in memory that they share: that they have handed on the task, and lines that they
@@ -112,16 +84,10 @@ bool BeginToFollow(const char* task, const char* library) {
 const char* FollowedTask() { return g_follows ? g_task + sizeof kFollowTask : nullptr; }
 
 void NoteNotFollowed(const char* task, const char* file, const char* why) {
-  char line[1000];
-  int bytes = snprintf(line, sizeof line - 1, "%s\t%s", why, file);
-  if (bytes <= 0) return;
-  bytes = bytes < static_cast<int>(sizeof line) - 1 ? bytes : static_cast<int>(sizeof line) - 2;
-  for (int i = 0; i < bytes; ++i) {
-    if (line[i] == '\n') line[i] = ' ';
+  const NotFollowed note(file, why);
+  if (!AppendNotFollowed(task, note.line(), note.bytes()) && g_notes != nullptr) {
+    g_notes->Add(note.line(), note.bytes());
   }
-  line[bytes++] = '\n';
-  if (!Append(task, line, static_cast<size_t>(bytes)) && g_notes != nullptr)
-    g_notes->Add(line, static_cast<size_t>(bytes));
 }
 
 bool Follows(int folder, const char* path, int flags) {
@@ -212,7 +178,8 @@ TORCHTRACE_EXPORT void torchtrace_note_not_followed(const char* command, const c
   using namespace torchtrace;
   if (FollowedTask() == nullptr) return;
   if (why != nullptr) NoteNotFollowed(FollowedTask(), command, why);
-  if (g_notes != nullptr) g_notes->Take([](const char* text, size_t bytes) { Append(FollowedTask(), text, bytes); });
+  if (g_notes != nullptr)
+    g_notes->Take([](const char* text, size_t bytes) { AppendNotFollowed(FollowedTask(), text, bytes); });
 }
 
 TORCHTRACE_EXPORT void torchtrace_hand_on_task() {

@@ -261,7 +261,7 @@ bool Recorder::OwnsLog() {
 }
 
 absl::Status Recorder::NeedLog() {
-  if (log_ != nullptr) return absl::OkStatus();
+  if (log_ != nullptr) return OwnsLog() ? absl::OkStatus() : absl::AbortedError(std::string(stop_reason()));
   absl::Status status = OpenLog();
   if (!status.ok()) CountForkWithoutLog();
   return status;
@@ -272,7 +272,7 @@ void Recorder::BeginLeavingOut() {
     std::string failure;
     {
       std::lock_guard<std::mutex> lock(mutex_);
-      if (finished_ || (log_ != nullptr && !OwnsLog())) return;
+      if (finished_) return;
       failure = std::string(NeedLog().message());
     }
     if (!failure.empty()) Stop(failure);
@@ -374,12 +374,11 @@ CallCount* Recorder::CountCall(ThreadRecorder* thread, std::string_view config, 
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (thread->session_ != session_ || finished_ || over_) return nullptr;
-    if (log_ != nullptr && !OwnsLog()) return nullptr;
-    if (CallCount* const known = counter_->Find(config)) {
+    absl::Status status = NeedLog();
+    if (CallCount* const known = status.ok() ? counter_->Find(config) : nullptr) {
       known->fetch_add(1, std::memory_order_relaxed);
       return known;
     }
-    absl::Status status = NeedLog();
     if (status.ok() && !schema.empty()) status = log_->AppendMetadata(SchemaJson(api, schema));
     if (status.ok() && !counter_->Fits(config)) {
       const uint64_t bytes = std::max<uint64_t>(CountWriter::BytesOf(config), kCountsFrameBytes - sizeof(FrameHeader));
@@ -406,7 +405,6 @@ bool Recorder::TakeFrame(ThreadRecorder* thread, uint64_t bytes, bool entering) 
       NewEpoch();
       return false;
     }
-    if (log_ != nullptr && !OwnsLog()) return false;
     failure = std::string(NeedLog().message());
     for (size_t i = 0; i < free_frames_.size() && failure.empty();) {
       CallWriter& writer = free_frames_[i].writer;

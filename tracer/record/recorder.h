@@ -182,7 +182,8 @@ class TORCHTRACE_EXPORT Recorder {
   absl::Status BeginLog(LogWriter* log);
   // Whether there is a log, and this process writes it; stops in a stray fork. Needs the lock.
   bool OwnsLog();
-  // Opens the log of a forked or started process, which has one from its first call on. Needs the lock.
+  // Opens the log of a forked or started process, which has one from its first call on. Aborted: OwnsLog is false.
+  // Needs the lock.
   absl::Status NeedLog();
   // Before the first call that a thread leaves out.
   void BeginLeavingOut();

@@ -497,6 +497,18 @@ TEST_P(ForksWithoutLogTest, AreTold) {
             Json({"the calls of 2 forked processes: no log could be created there"}));
 }
 
+// Runs `body` in a child that was forked past the fork handlers. Not 0: the child still records.
+int InStrayFork(const std::function<void()>& body) {
+  const pid_t child = _Fork();
+  if (child == 0) {
+    body();
+    _exit(Recorder::Recording() ? 1 : 0);
+  }
+  int status = 1;
+  waitpid(child, &status, 0);
+  return status;
+}
+
 // The parent's frames are not mapped in the child, and no fork handler has run.
 TEST(RecorderTest, ForkPastTheHandlers) {
   const std::string folder = NewFolder();
@@ -505,13 +517,7 @@ TEST(RecorderTest, ForkPastTheHandlers) {
     if (!Start(folder).ok()) return 1;
     WatchFatalSignals(nullptr);
     Call(Described("f"));
-    const pid_t child = _Fork();
-    if (child == 0) {
-      Call(Described("f"));
-      _exit(Recorder::Recording() ? 1 : 0);
-    }
-    int status = 1;
-    waitpid(child, &status, 0);
+    const int status = InStrayFork([] { Call(Described("f")); });
     Recorder::Get()->Finish({});
     return status;
   })));
@@ -1236,13 +1242,9 @@ TEST(RecorderTest, ForksPastTheHandlersWhereCallsAreCounted) {
   EXPECT_TRUE(Succeeded(InChild([&] {
     if (!Start(folder, WithMaxSize(1)).ok()) return 1;
     Call(Described("f"));
-    const pid_t child = _Fork();
-    if (child == 0) {
+    const int status = InStrayFork([] {
       for (int i = 0; i < 2000; ++i) Call(Described(absl::StrCat("of the child", i)));
-      _exit(Recorder::Recording() ? 1 : 0);
-    }
-    int status = 1;
-    waitpid(child, &status, 0);
+    });
     for (int i = 0; i < 2000; ++i) Call(Described(absl::StrCat("f", i)));
     Recorder::Get()->Finish({});
     return status;
@@ -1259,15 +1261,11 @@ TEST(RecorderTest, ForkPastTheHandlersBeforeTheFirstCall) {
   const std::string folder = NewFolder();
   EXPECT_TRUE(Succeeded(InChild([&] {
     if (!Start(folder).ok()) return 1;
-    const pid_t child = _Fork();
-    if (child == 0) {
+    const int status = InStrayFork([] {
       for (int i = 0; i < 2000; ++i) Call(Described(absl::StrCat("of the child", i)));
       Recorder::Get()->NoteNotSeen("of the child");
       Recorder::Get()->AddMetadata(R"({"of": "the child"})");
-      _exit(Recorder::Recording() ? 1 : 0);
-    }
-    int status = 1;
-    waitpid(child, &status, 0);
+    });
     for (int i = 0; i < 1000; ++i) Call(Described(absl::StrCat("f", i)));
     Recorder::Get()->Finish({});
     return status;

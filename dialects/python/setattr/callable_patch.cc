@@ -63,7 +63,7 @@ PyObject* EnterVectorcall(PyObject* callable, PyObject* const* arguments, size_t
   const auto call = [&] {
     if (entry != nullptr && entry->original != nullptr) {
       const bool last = entry->original == FunctionVectorcall();
-      return (last ? CallFunction : entry->original)(callable, arguments, flags, names);
+      return (last ? CallPastEntries : entry->original)(callable, arguments, flags, names);
     }
     // As CPython does if the pointer is null.
     return _PyObject_MakeTpCall(PyThreadState_Get(), callable, arguments, count, names);

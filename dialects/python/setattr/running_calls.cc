@@ -55,7 +55,7 @@ PyObject* EnterWatched(PyObject* function, PyObject* const* arguments, size_t fl
   const WatchedCall around = watched.innermost;
   const uint64_t number = ++watched.calls;
   watched.innermost = {function, number};
-  PyObject* const result = CallFunction(function, arguments, flags, names);
+  PyObject* const result = CallPastEntries(function, arguments, flags, names);
   watched.innermost = around;
   if (watched.awaited != nullptr && watched.awaited->number == number) [[unlikely]] {
     const std::unique_ptr<AwaitedCall> awaited(std::exchange(watched.awaited, watched.awaited->outer));

@@ -27,21 +27,6 @@ constexpr size_t kLeastStack = 512 << 10;  // if it isn't known
 // The program's first stack, or a thread's, on which a forked process may stand.
 constexpr uintptr_t kMostOfFirstStack = uintptr_t{1} << 30;
 
-size_t MostBytes() {
-  const auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
-  const uintptr_t used = reinterpret_cast<uintptr_t>(__libc_stack_end) - here;
-  rlimit limit = {};
-  size_t size = kLeastStack;
-  if (getrlimit(RLIMIT_STACK, &limit) == 0 && used < std::min<rlim_t>(limit.rlim_cur, kMostOfFirstStack)) {
-    // pthread_getattr_np would open a file.
-    size = limit.rlim_cur;
-  } else if (pthread_attr_t attributes; pthread_getattr_np(pthread_self(), &attributes) == 0) {
-    pthread_attr_getstacksize(&attributes, &size);
-    pthread_attr_destroy(&attributes);
-  }
-  return std::min(size / kPartOfStack, kMostBytes);
-}
-
 uint64_t g_removals = 0;
 
 // The entries of functions whose calls are made as untraced.
@@ -72,14 +57,22 @@ absl::flat_hash_map<PyFunctionObject*, vectorcallfunc>& DeepFunctions() {
 
 }  // namespace
 
-bool StackUse::TooMuch() const {
-  if (thread_.most_bytes == 0) [[unlikely]] {
-    thread_.most_bytes = MostBytes();
+size_t StackUse::MostBytes() {
+  const auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+  const uintptr_t used = reinterpret_cast<uintptr_t>(__libc_stack_end) - here;
+  rlimit limit = {};
+  size_t size = kLeastStack;
+  if (getrlimit(RLIMIT_STACK, &limit) == 0 && used < std::min<rlim_t>(limit.rlim_cur, kMostOfFirstStack)) {
+    // pthread_getattr_np would open a file.
+    size = limit.rlim_cur;
+  } else if (pthread_attr_t attributes; pthread_getattr_np(pthread_self(), &attributes) == 0) {
+    pthread_attr_getstacksize(&attributes, &size);
+    pthread_attr_destroy(&attributes);
   }
-  return thread_.now.taken_bytes > thread_.most_bytes;
+  return std::min(size / kPartOfStack, kMostBytes);
 }
 
-PyObject* CallFunction(PyObject* function, PyObject* const* arguments, size_t flags, PyObject* names) {
+PyObject* CallPastEntries(PyObject* function, PyObject* const* arguments, size_t flags, PyObject* names) {
   // Before, it is the evaluation that takes stack, if anything does.
   if constexpr (!kFunctionsAreWatched) return FunctionVectorcall()(function, arguments, flags, names);
   StackUse use(StackUse::kEntry);

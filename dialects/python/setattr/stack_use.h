@@ -29,7 +29,12 @@ class StackUse {
   void End();
 
   // Whether the call must be made as untraced.
-  bool TooMuch() const;
+  bool TooMuch() const {
+    if (thread_.most_bytes == 0) [[unlikely]] {
+      thread_.most_bytes = MostBytes();
+    }
+    return thread_.now.taken_bytes > thread_.most_bytes;
+  }
 
  private:
   // Most C stack between two calls of ours that follow each other from bytecode, in any build of Python (1,064 of it
@@ -49,6 +54,7 @@ class StackUse {
     uintptr_t outermost = 0;  // the highest address of a StackUse so far
     size_t most_bytes = 0;    // of taken_bytes; 0: not known yet
   };
+  static size_t MostBytes();
   static constinit thread_local ThreadStack thread_ TORCHTRACE_STATIC_TLS;
 
   const Place before_;
@@ -56,7 +62,7 @@ class StackUse {
 };
 
 // CPython's own `vectorcall` of functions, as the last of a function's entries calls it.
-PyObject* CallFunction(PyObject* function, PyObject* const* arguments, size_t flags, PyObject* names);
+PyObject* CallPastEntries(PyObject* function, PyObject* const* arguments, size_t flags, PyObject* names);
 
 // The function's entry, also while its calls are made as untraced; else its `vectorcall`. Needs the GIL.
 vectorcallfunc EntryOf(PyFunctionObject* function);
@@ -64,7 +70,7 @@ vectorcallfunc EntryOf(PyFunctionObject* function);
 // Call it when entries are removed. Needs the GIL.
 void NoteRemovedEntries();
 
-// For RunInfo's list of what was not seen.
+// For run.json's list of what was not seen.
 void NoteTooMuchStack();
 
 inline StackUse::StackUse(By by) : before_(thread_.now) {
