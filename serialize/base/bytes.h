@@ -117,6 +117,13 @@ void AppendDouble(double value, Out* out) {
   out->append(bytes, sizeof value);
 }
 
+template <typename Out>
+void AppendFixed64(uint64_t value, Out* out) {
+  char bytes[sizeof value];
+  std::memcpy(bytes, &value, sizeof value);
+  out->append(bytes, sizeof value);
+}
+
 // Reads what the functions above write. Does not own the bytes. Calls return false,
 // without moving, if the bytes end too early or are malformed.
 class ByteReader {
@@ -145,6 +152,12 @@ class ByteReader {
     return true;
   }
   bool Double(double* value) {
+    if (remaining() < sizeof *value) return false;
+    std::memcpy(value, at_, sizeof *value);
+    at_ += sizeof *value;
+    return true;
+  }
+  bool Fixed64(uint64_t* value) {
     if (remaining() < sizeof *value) return false;
     std::memcpy(value, at_, sizeof *value);
     at_ += sizeof *value;

@@ -57,7 +57,9 @@ class TraceWriter {
   // For the next call: notes on its tensors (tensor_notes.h).
   virtual void Notes(uint32_t process, uint64_t thread, std::string_view notes) = 0;
   virtual absl::Status Leave(uint32_t process, uint64_t thread, uint64_t time, const CallResult& result = {}) = 0;
-  virtual absl::Status Raise(uint32_t process, uint64_t thread, uint64_t time, std::string_view exception) = 0;
+  // `written`: notes on tensors that the call wrote (CallResult).
+  virtual absl::Status Raise(uint32_t process, uint64_t thread, uint64_t time, std::string_view exception,
+                             std::string_view written = {}) = 0;
   // `calls` of a configuration, at least 1, of which only the number is known.
   virtual absl::Status Count(uint32_t process, std::string_view identity, std::string_view facets, uint64_t calls) = 0;
 

@@ -150,8 +150,9 @@ class Filter {
       return absl::OkStatus();
     }
     const uint64_t time = TimeOf(&thread, record.time_ns);
-    return record.kind == CallRecord::kRaise ? writer_->Raise(thread.process, thread.number, time, record.exception)
-                                             : writer_->Leave(thread.process, thread.number, time, record.result);
+    return record.kind == CallRecord::kRaise
+               ? writer_->Raise(thread.process, thread.number, time, record.exception, record.result.written)
+               : writer_->Leave(thread.process, thread.number, time, record.result);
   }
 
   absl::Status FilterCounts() {

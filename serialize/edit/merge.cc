@@ -93,7 +93,7 @@ absl::Status WriteCalls(Trace* trace, const std::string& label, TraceWriter* wri
       case CallRecord::kLeave:
         return writer->Leave(process, record.thread, time, record.result);
       case CallRecord::kRaise:
-        return writer->Raise(process, record.thread, time, record.exception);
+        return writer->Raise(process, record.thread, time, record.exception, record.result.written);
     }
     return absl::OkStatus();
   });

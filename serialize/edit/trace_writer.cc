@@ -195,18 +195,21 @@ class LogTraceWriter : public TraceWriter {
 
   absl::Status Leave(uint32_t process, uint64_t number, uint64_t time, const CallResult& result) override {
     WrittenThread& thread = ThreadOf(process, number);
-    const uint64_t wanted = CallWriter::kMaxEventBytes + CallWriter::kMaxRecordOverhead + result.bytes();
+    const uint64_t wanted = CallWriter::kMaxEventBytes + 2 * CallWriter::kMaxRecordOverhead + result.bytes();
     if (absl::Status s = BeginEnd(&thread, time, wanted); !s.ok()) return s;
     if (result.known()) thread.writer.Result(result);
+    if (!result.written.empty()) thread.writer.Written(result.written);
     thread.writer.Leave(time);
     --thread.open_calls;
     return absl::OkStatus();
   }
 
-  absl::Status Raise(uint32_t process, uint64_t number, uint64_t time, std::string_view exception) override {
+  absl::Status Raise(uint32_t process, uint64_t number, uint64_t time, std::string_view exception,
+                     std::string_view written) override {
     WrittenThread& thread = ThreadOf(process, number);
-    const uint64_t wanted = CallWriter::kMaxRecordOverhead + exception.size();
+    const uint64_t wanted = 2 * CallWriter::kMaxRecordOverhead + exception.size() + written.size();
     if (absl::Status s = BeginEnd(&thread, time, wanted); !s.ok()) return s;
+    if (!written.empty()) thread.writer.Written(written);
     thread.writer.Raise(time, exception);
     --thread.open_calls;
     return absl::OkStatus();

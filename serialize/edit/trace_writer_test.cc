@@ -11,6 +11,8 @@
 #include "serialize/edit/edit.h"
 #include "serialize/log/log_reader.h"
 #include "serialize/log/log_trace.h"
+#include "serialize/model/tensor_notes.h"
+#include "serialize/testing/fake_trace.h"
 #include "serialize/testing/log_samples.h"
 #include "serialize/trace/trace.h"
 
@@ -186,6 +188,43 @@ TEST(TraceWriterTest, CopiedLogReadsTheSame) {
       EXPECT_LT(frame.payload_capacity() - frame.header.committed_bytes, kPageBytes);
     }
   }
+}
+
+// Copied, written call by call, and merged from a trace that is not a log.
+TEST(TraceWriterTest, NumbersAreKept) {
+  const std::string folder = TestFolder();
+  const std::string source = folder + "/source.ttlog";
+  WriteNumbersLog(source);
+  const std::string calls = DumpTrace(OpenWhole(source).get());
+  {
+    const auto copied = Create(folder + "/copied.ttlog");
+    ASSERT_TRUE(CopyLog(source, copied.get()).ok());
+    ASSERT_TRUE(copied->Finish().ok());
+    const auto filtered = Create(folder + "/filtered.ttlog");
+    ASSERT_TRUE(FilterTrace(OpenWhole(source).get(), {}, filtered.get()).ok());
+    ASSERT_TRUE(filtered->Finish().ok());
+  }
+  EXPECT_EQ(DumpTrace(OpenWhole(folder + "/copied.ttlog").get()), calls);
+  EXPECT_EQ(DumpTrace(OpenWhole(folder + "/filtered.ttlog").get()), calls);
+
+  std::string written;
+  AppendTensorNote({.position = 1, .numbers = TensorNote::Numbers{.nans = 5}}, &written);
+  FakeTrace fake;
+  for (const bool raises : {false, true}) {
+    fake.Enter(MakeConfig(2, "aten::add_.Tensor"));
+    raises ? fake.Raise("ValueError") : fake.Leave();
+    fake.SetWritten(written);
+  }
+  const auto merged = Create(folder + "/merged.ttlog");
+  ASSERT_TRUE(MergeTrace(&fake, "", merged.get()).ok());
+  ASSERT_TRUE(merged->Finish().ok());
+  std::vector<std::string> kept;
+  const absl::Status read = OpenWhole(folder + "/merged.ttlog")->Read([&](const CallRecord& record) {
+    if (record.kind != CallRecord::kEnter) kept.emplace_back(record.result.written);
+    return absl::OkStatus();
+  });
+  EXPECT_TRUE(read.ok()) << read;
+  EXPECT_THAT(kept, ElementsAre(written, written));
 }
 
 TEST(TraceWriterTest, SourcesKeepTheirOwnThreadsAndTimes) {

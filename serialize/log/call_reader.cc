@@ -82,7 +82,7 @@ CallReader::Kind CallReader::NextWithBody(uint64_t head) {
     time_ += head >> 2;
   } else {
     // OtherRecord numbers them from 1, in the same order.
-    static_assert(kUnknown - kDefine == static_cast<int>(OtherRecord::kSchema));
+    static_assert(kUnknown - kDefine == static_cast<int>(OtherRecord::kWritten));
     kind = static_cast<Kind>(std::min<uint64_t>(kDefine + (head >> 2) - 1, kUnknown));
   }
   return Parse(kind, body) ? kind : kBroken;
@@ -95,6 +95,7 @@ bool LogRecord::Parse(Kind kind, std::string_view body) {
   switch (kind) {
     case kRaise:
     case kNotes:
+    case kWritten:
       text_ = body;
       return true;
     case kDefine:

@@ -33,6 +33,7 @@ class LogRecord {
     kNotes,    // text(): tensor_notes.h
     kResult,   // result()
     kSchema,   // schema_name(), schema()
+    kWritten,  // text(): tensor_notes.h
     kUnknown,  // of a later version
     kLast = kUnknown,
     kEnd,     // the part ends after a whole record

@@ -165,6 +165,8 @@ class CallWriter {
     to = Copy(result.values.data(), result.values.size(), to);
     Commit(Copy(result.notes.data(), result.notes.size(), to));
   }
+  // Notes on tensors that the innermost call wrote, before its end.
+  void Written(std::string_view notes) { Append(OtherRecord::kWritten, notes); }
 
  private:
   static char* Copy(const char* from, size_t bytes, char* to) {

@@ -115,6 +115,8 @@ enum class OtherRecord : uint8_t {
   // Body: string name, string schema: of an operator, before the log's first definition that names it. For each
   // name, a process's last one applies.
   kSchema = 11,
+  // Body: notes on tensors of the thread's innermost call, as they are before its end: those that it wrote.
+  kWritten = 12,
 };
 
 }  // namespace torchtrace

@@ -84,6 +84,9 @@ void ThreadCalls::TakeExtra(LogRecord::Kind kind, const LogRecord& record, const
       extras_.values = record.result().values;
       extras_.result_notes = record.result().notes;
       break;
+    case LogRecord::kWritten:
+      extras_.written = record.text();
+      break;
     default:
       return;
   }
@@ -96,7 +99,7 @@ void ThreadCalls::ShowExtras(bool entry) {
     record_.facts = extras_.facts;
     record_.notes = extras_.notes;
   } else {
-    record_.result = {extras_.values, extras_.result_notes};
+    record_.result = {extras_.values, extras_.result_notes, extras_.written};
   }
 }
 
@@ -109,13 +112,14 @@ void ThreadCalls::ForgetExtras(bool entry) {
   } else {
     extras_.values.clear();
     extras_.result_notes.clear();
+    extras_.written.clear();
   }
   record_.stack = kNoStack;
   record_.facts = RecordFacts();
   record_.notes = {};
   record_.result = {};
   has_extras_ = extras_.stack != kNoStack || extras_.facts != RecordFacts() || !extras_.notes.empty() ||
-                !extras_.values.empty() || !extras_.result_notes.empty();
+                !extras_.values.empty() || !extras_.result_notes.empty() || !extras_.written.empty();
 }
 
 }  // namespace torchtrace

@@ -120,6 +120,7 @@ class ThreadCalls {
     // Of the next end; empty: unknown.
     std::string values = {};
     std::string result_notes = {};
+    std::string written = {};
   };
 
   [[gnu::always_inline]] void Enter(const FrameDefinitions::Variant& variant) {

@@ -27,11 +27,12 @@ struct CallExtras {
 };
 
 struct CallResult {
-  std::string_view values = {};  // varint n, value * n (value.h); empty: unknown
-  std::string_view notes = {};   // on the tensors among the values
+  std::string_view values = {};   // varint n, value * n (value.h); empty: unknown, or the call raised
+  std::string_view notes = {};    // on the tensors among the values
+  std::string_view written = {};  // on tensors of the call that it wrote, as they were after it; empty: none
 
   bool known() const { return !values.empty(); }
-  size_t bytes() const { return values.size() + notes.size(); }
+  size_t bytes() const { return values.size() + notes.size() + written.size(); }
 };
 
 }  // namespace torchtrace

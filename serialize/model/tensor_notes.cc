@@ -5,6 +5,19 @@
 namespace torchtrace {
 namespace {
 
+bool ReadNumbers(ByteReader* reader, TensorNote::Numbers* numbers) {
+  for (uint64_t* const count : {&numbers->nans, &numbers->positive_infinities, &numbers->negative_infinities,
+                                &numbers->zeros, &numbers->finite}) {
+    if (!reader->Varint(count)) return false;
+  }
+  if (numbers->finite != 0) {
+    for (double* const number : {&numbers->least, &numbers->most, &numbers->mean, &numbers->norm}) {
+      if (!reader->Double(number)) return false;
+    }
+  }
+  return reader->Fixed64(&numbers->fingerprint);
+}
+
 bool ReadNote(ByteReader* reader, TensorNote* note) {
   uint64_t bits;
   if (!reader->Varint(&note->position) || !reader->Varint(&bits)) return false;
@@ -23,8 +36,11 @@ bool ReadNote(ByteReader* reader, TensorNote* note) {
   if (bits & kNoteContents) {
     if (!reader->String(&note->contents.emplace())) return false;
   }
+  if (bits & kNoteNumbers) {
+    if (!ReadNumbers(reader, &note->numbers.emplace())) return false;
+  }
   // Unknown fields of a later version can't be skipped.
-  return bits <= (kNoteIdentity | kNoteRange | kNoteContents);
+  return bits <= (kNoteIdentity | kNoteRange | kNoteContents | kNoteNumbers);
 }
 
 }  // namespace

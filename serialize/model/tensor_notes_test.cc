@@ -1,6 +1,10 @@
 #include "serialize/model/tensor_notes.h"
 
+#include <cmath>
+#include <cstdint>
+#include <limits>
 #include <string>
+#include <vector>
 
 #include "gtest/gtest.h"
 
@@ -45,8 +49,43 @@ TEST(TensorNotesTest, WhatIsMalformedEndsTheList) {
   EXPECT_EQ(ReadTensorNotes(bytes).size(), 2u);
   // Bits of a later version.
   bytes.resize(whole);
-  bytes += std::string("\x01\x09", 2);
+  bytes += std::string("\x01\x11", 2);
   EXPECT_EQ(ReadTensorNotes(bytes).size(), 1u);
+}
+
+TEST(TensorNotesTest, NumbersComeBack) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const double infinity = std::numeric_limits<double>::infinity();
+  const TensorNote::Numbers all = {.nans = 1,
+                                   .positive_infinities = 200,
+                                   .negative_infinities = UINT64_MAX,
+                                   .zeros = 4,
+                                   .finite = 5,
+                                   .least = -1.5,
+                                   .most = 0.1,
+                                   .mean = -infinity,
+                                   .norm = infinity,
+                                   .fingerprint = 0x0123456789abcdef};
+  TensorNote::Numbers no_mean = all;
+  no_mean.mean = nan;
+  const TensorNote::Numbers none_finite = {.nans = 3, .fingerprint = UINT64_MAX};
+  std::string bytes;
+  AppendTensorNote({.position = 0, .identity = TensorNote::Identity{1, 1, 0}, .contents = "abc", .numbers = all},
+                   &bytes);
+  AppendTensorNote({.position = 1, .numbers = none_finite}, &bytes);
+  const size_t whole = bytes.size();
+  AppendTensorNote({.position = 2, .numbers = no_mean}, &bytes);
+  const std::vector<TensorNote> notes = ReadTensorNotes(bytes);
+  ASSERT_EQ(notes.size(), 3u);
+  EXPECT_EQ(notes[0].identity, (TensorNote::Identity{1, 1, 0}));
+  EXPECT_EQ(notes[0].contents, "abc");
+  EXPECT_EQ(notes[0].numbers, all);
+  EXPECT_EQ(notes[1].numbers, none_finite);
+  EXPECT_TRUE(std::isnan(notes[2].numbers->mean));
+  EXPECT_EQ(notes[2].numbers->norm, infinity);
+  for (size_t size = whole; size < bytes.size(); ++size) {
+    EXPECT_EQ(ReadTensorNotes(bytes.substr(0, size)).size(), 2u) << size;
+  }
 }
 
 }  // namespace

@@ -99,6 +99,8 @@ void FakeTrace::Return(const std::vector<Value>& values, std::string notes) {
   texts_.back().result_notes = std::move(notes);
 }
 
+void FakeTrace::SetWritten(std::string notes) { texts_.back().written = std::move(notes); }
+
 void FakeTrace::Raise(std::string_view exception) { End(CallRecord::kRaise, exception); }
 
 absl::Status FakeTrace::Read(const Visitor& visitor) {
@@ -107,7 +109,7 @@ absl::Status FakeTrace::Read(const Visitor& visitor) {
     const Texts& texts = texts_[i];
     record.exception = texts.exception;
     record.notes = texts.notes;
-    record.result = {texts.values, texts.result_notes};
+    record.result = {texts.values, texts.result_notes, texts.written};
     if (absl::Status s = visitor(record); !s.ok()) return s;
   }
   return absl::OkStatus();

@@ -44,6 +44,8 @@ class FakeTrace : public Trace {
   void Leave();
   // Leaves with a result, and notes on the tensors in it.
   void Return(const std::vector<Value>& values, std::string notes = "");
+  // Of the call that was left last: notes on tensors that it wrote.
+  void SetWritten(std::string notes);
   void Raise(std::string_view exception);
   void Call(const Config& config, std::string_view facets = "") {
     Enter(config, facets);
@@ -77,7 +79,7 @@ class FakeTrace : public Trace {
   std::vector<std::pair<ConfigId, std::string>> variants_;
   std::vector<CallRecord> records_;
   struct Texts {
-    std::string exception, notes, values, result_notes;
+    std::string exception, notes, values, result_notes, written;
   };
   std::vector<Texts> texts_;  // by record
   std::map<std::pair<uint32_t, uint32_t>, std::vector<CallRecord>> open_;

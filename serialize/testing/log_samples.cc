@@ -16,6 +16,7 @@
 #include "serialize/log/log_trace.h"
 #include "serialize/model/tensor_notes.h"
 #include "serialize/model/value.h"
+#include "serialize/testing/fake_trace.h"
 
 namespace torchtrace {
 namespace {
@@ -233,6 +234,65 @@ std::unique_ptr<SampleLog> WriteSampleLog(const std::string& path, SampleEnd end
   return log;
 }
 
+void WriteNumbersLog(const std::string& path) {
+  const auto writer = LogWriter::Create(path).value();
+  ASSERT_TRUE(writer->AppendMetadata(R"({"format":1,"ids":true,"levels":[2],"numbers":true,"outputs":true})").ok());
+  const Frame frame = writer->Reserve(FrameType::kCalls, 2000).value();
+  CallWriter calls(frame);
+  calls.Thread(0, 4711, 1000, 0, 0, "main");
+  const Value tensor = TensorValue({2, 2});
+  const auto result_of = [](const std::vector<Value>& values) {
+    std::string bytes;
+    AppendVarint(values.size(), &bytes);
+    for (const Value& value : values) EncodeValue(value, &bytes);
+    return bytes;
+  };
+  const TensorNote::Numbers ones = {.finite = 4, .least = 1, .most = 1, .mean = 1, .norm = 2, .fingerprint = 7};
+  const TensorNote::Numbers mixed = {.nans = 1,
+                                     .zeros = 1,
+                                     .finite = 3,
+                                     .least = -2,
+                                     .most = 0.25,
+                                     .mean = -0.5833333333333334,
+                                     .norm = 2.0155644370746373,
+                                     .fingerprint = 0xfedcba9876543210};
+  const TensorNote::Numbers lost = {.nans = 1, .positive_infinities = 2, .negative_infinities = 1, .fingerprint = 8};
+  const auto note = [](uint64_t position, const TensorNote::Numbers& numbers) {
+    std::string bytes;
+    AppendTensorNote({.position = position, .numbers = numbers}, &bytes);
+    return bytes;
+  };
+
+  std::string arguments;
+  AppendTensorNote({.position = 0, .identity = TensorNote::Identity{1, 1, 0}, .numbers = ones}, &arguments);
+  calls.Notes(arguments + note(1, mixed));
+  const uint64_t mul = calls.Define(EncodeConfig(MakeConfig(2, "aten::mul.Tensor", {tensor, tensor})), "");
+  calls.Enter(mul, 1005);
+  calls.Result({result_of({tensor}), note(0, mixed)});
+  calls.Leave(1010);
+
+  const Value list = ItemsValue(ValueTag::kList, {tensor, tensor});
+  const Config foreach_log = MakeConfig(2, "aten::_foreach_log_", {list});
+  calls.Enter(calls.Define(EncodeConfig(foreach_log), ""), 1015);
+  calls.Result({result_of({}), {}});
+  calls.Written(note(0, lost) + note(1, mixed));
+  calls.Leave(1020);
+
+  const uint64_t add = calls.Define(EncodeConfig(MakeConfig(2, "aten::add_.Tensor", {tensor, tensor})), "");
+  calls.Enter(add, 1025);
+  calls.Written(note(0, ones));
+  calls.Raise(1030, "RuntimeError");
+
+  calls.Enter(add, 1035);
+  calls.Result({result_of({tensor}), note(0, lost)});
+  calls.Written(note(0, lost));
+  calls.Leave(1040);
+
+  calls.Enter(mul, 1045);
+  calls.Leave(1050);
+  LogWriter::Close(frame, calls.calls());
+}
+
 namespace {
 
 std::string NotesText(const char* lead, std::string_view notes) {
@@ -246,6 +306,16 @@ std::string NotesText(const char* lead, std::string_view notes) {
     if (note.range) absl::StrAppendFormat(&text, " from %d to %d", note.range->least, note.range->most);
     for (const char byte : note.contents.value_or(""))
       absl::StrAppendFormat(&text, " %02x", static_cast<uint8_t>(byte));
+    if (const std::optional<TensorNote::Numbers>& numbers = note.numbers) {
+      absl::StrAppendFormat(&text, " %d nan, %d inf, %d -inf, %d zeros, %d finite", numbers->nans,
+                            numbers->positive_infinities, numbers->negative_infinities, numbers->zeros,
+                            numbers->finite);
+      if (numbers->finite != 0) {
+        absl::StrAppendFormat(&text, " (from %g to %g, mean %g, norm %g)", numbers->least, numbers->most, numbers->mean,
+                              numbers->norm);
+      }
+      absl::StrAppendFormat(&text, ", fingerprint %016x", numbers->fingerprint);
+    }
   }
   return text;
 }
@@ -284,6 +354,7 @@ std::string DumpTrace(Trace* trace) {
         for (const Value& value : ReadableResult(record.result.values)) absl::StrAppend(&dump, " ", FormatValue(value));
         dump += NotesText("; ", record.result.notes);
       }
+      dump += NotesText("; wrote ", record.result.written);
     }
     if (record.kind == CallRecord::kRaise) absl::StrAppend(&dump, " ", std::string(record.exception));
     absl::StrAppend(&dump, "\n");
@@ -321,12 +392,12 @@ class ThreadHashes {
     const auto number = [&](uint64_t call) { return call == kNoCall ? kNoCall : thread.numbers.at(call); };
     if (record.kind == CallRecord::kEnter) thread.numbers.emplace(record.call, thread.numbers.size());
     ++thread.records;
-    thread.hash =
-        absl::HashOf(thread.hash, static_cast<int>(record.kind), record.level, record.depth,
-                     trace_.identity(record.config), trace_.facets(record.variant), number(record.call), record.count,
-                     trace_.tags(record.tags), record.notes, record.result.values, record.result.notes,
-                     number(record.parent), record.time_ns, record.duration_ns, record.exception, record.facts.scope,
-                     record.facts.thread, record.facts.sequence, record.facts.forward_thread, record.facts.id);
+    thread.hash = absl::HashOf(thread.hash, static_cast<int>(record.kind), record.level, record.depth,
+                               trace_.identity(record.config), trace_.facets(record.variant), number(record.call),
+                               record.count, trace_.tags(record.tags), record.notes, record.result.values,
+                               record.result.notes, record.result.written, number(record.parent), record.time_ns,
+                               record.duration_ns, record.exception, record.facts.scope, record.facts.thread,
+                               record.facts.sequence, record.facts.forward_thread, record.facts.id);
     for (StackId at = record.stack; at != kNoStack; at = trace_.stacks().place(at).caller) {
       const StackPlace& place = trace_.stacks().place(at);
       const StackCode& code = trace_.stacks().code(place.code);

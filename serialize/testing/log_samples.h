@@ -104,6 +104,10 @@ class SampleLog {
 enum class SampleEnd { kInOrder, kKilled };
 std::unique_ptr<SampleLog> WriteSampleLog(const std::string& path, SampleEnd end);
 
+// Writes a log with numbers of arguments, results and written tensors, also of one without finite elements, and of a
+// call that raises.
+void WriteNumbersLog(const std::string& path);
+
 // Every record as a line: time, process/thread, what, call number, parent.
 std::string DumpTrace(Trace* trace);
 

@@ -181,7 +181,7 @@ struct CallRecord {
   StackId stack = kNoStack;   // enter: Trace::stacks; where it was called
   RecordFacts facts;          // enter, of level 4
   std::string_view notes;     // enter: on its tensors (tensor_notes.h); valid during the visit
-  CallResult result;          // leave: its result, if recorded; valid during the visit
+  CallResult result;          // leave and raise: what was recorded of it; valid during the visit
   uint64_t parent = kNoCall;  // innermost open call around it; kNoCall: none, or its entry isn't in the trace
   // CLOCK_MONOTONIC of the machine it ran on; if the process's metadata has no
   // clock, a number that never decreases.

@@ -191,13 +191,18 @@ TEST(RecorderTest, NotesAndResults) {
   const std::string described = Described("f");
   ThreadRecorder& thread = *Recorder::Get()->ThisThread();
   for (size_t i = 0; i < kCalls; ++i) {
-    std::string notes, values, result_notes;
+    std::string notes, values, result_notes, written;
     AppendTensorNote({.position = i, .contents = std::string(i * 37, 'n')}, &notes);
     AppendVarint(1, &values);
     ValueWriter(&values).Int(static_cast<int64_t>(i));
     AppendTensorNote({.position = i, .contents = std::string(i * 41, 'r')}, &result_notes);
     ASSERT_TRUE(thread.Enter(described, static_cast<uint32_t>(described.size() - 1), {.notes = notes}));
-    thread.Leave(i % 2 == 0 ? CallResult{values, result_notes} : CallResult());
+    if (i % 3 != 0) AppendTensorNote({.position = i, .contents = std::string(i * 43, 'w')}, &written);
+    if (i % 5 == 0) {
+      thread.Raise("ValueError", written);
+    } else {
+      thread.Leave(i % 2 == 0 ? CallResult{values, result_notes, written} : CallResult{.written = written});
+    }
   }
   EndSession();
   const auto trace = OpenLogs(folder).value();
@@ -208,7 +213,12 @@ TEST(RecorderTest, NotesAndResults) {
       EXPECT_FALSE(record.result.known());
     } else {
       EXPECT_EQ(record.notes, "");
-      EXPECT_EQ(record.result.known(), left % 2 == 0);
+      EXPECT_EQ(record.kind == CallRecord::kRaise, left % 5 == 0);
+      EXPECT_EQ(record.result.known(), left % 2 == 0 && left % 5 != 0);
+      EXPECT_EQ(record.result.written.empty(), left % 3 == 0);
+      if (left % 3 != 0) {
+        EXPECT_EQ(ReadTensorNotes(record.result.written).at(0).contents, std::string(left * 43, 'w'));
+      }
       if (record.result.known()) {
         EXPECT_EQ(ReadableResult(record.result.values).at(0).integer, static_cast<int64_t>(left));
         EXPECT_EQ(ReadTensorNotes(record.result.notes).at(0).contents, std::string(left * 41, 'r'));

@@ -56,12 +56,14 @@ bool ThreadRecorder::IsFiltered() {
 
 bool ThreadRecorder::IsUpToDate() { return SessionState::epoch() == epoch_ || CatchUp(); }
 
-void ThreadRecorder::RaiseInnermost(std::string_view exception, uint64_t time) {
+void ThreadRecorder::RaiseInnermost(std::string_view exception, std::string_view written, uint64_t time) {
   if (!OwnsInnermostCall()) return;
-  const uint64_t bytes = CallWriter::kMaxRecordOverhead + exception.size();
+  const uint64_t bytes = 2 * CallWriter::kMaxRecordOverhead + exception.size() + written.size();
   const bool fits = writer_.Fits(bytes) || NextFrame(bytes, /*entering=*/false);
   --open_calls_;
-  if (fits) writer_.Raise(time == 0 ? ClockNow() : time, exception);
+  if (!fits) return;
+  if (!written.empty()) writer_.Written(written);
+  writer_.Raise(time == 0 ? ClockNow() : time, exception);
 }
 
 void ThreadRecorder::BeginSession(uint64_t session, uint64_t number) {

@@ -120,7 +120,8 @@ class TORCHTRACE_EXPORT ThreadRecorder {
 
   // Ends the innermost entered call.
   void Leave(const CallResult& result = {});
-  void Raise(std::string_view exception);
+  // `written`: notes on tensors that the call wrote (CallResult).
+  void Raise(std::string_view exception, std::string_view written = {});
 
   // Opens a scope (torch.profiler.record_function). The two calls that open and close it may be recorded themselves, as
   // may their callers. To keep calls nested, the scope begins with the first call that is entered after it was opened,
@@ -172,7 +173,7 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   void WriteEnter(uint32_t definition, const RecordFacts* facts, std::string_view notes, uint64_t time);
   // `time`: 0 means now.
   void LeaveInnermost(const CallResult& result = {}, uint64_t time = 0);
-  void RaiseInnermost(std::string_view exception, uint64_t time = 0);
+  void RaiseInnermost(std::string_view exception, std::string_view written = {}, uint64_t time = 0);
   // The scope that is the innermost open call; null: that is no scope.
   Scope* InnermostScope() {
     const size_t begun = scopes_.size() - waiting_scopes_;
@@ -317,12 +318,13 @@ inline void ThreadRecorder::Leave(const CallResult& result) {
 
 inline void ThreadRecorder::LeaveInnermost(const CallResult& result, uint64_t time) {
   if (!OwnsInnermostCall()) return;
-  const uint64_t result_bytes = result.known() ? result.bytes() + CallWriter::kMaxRecordOverhead : 0;
+  const uint64_t result_bytes = result.bytes() != 0 ? result.bytes() + 2 * CallWriter::kMaxRecordOverhead : 0;
   const bool fits =
       writer_.FitsEvent(result_bytes) || NextFrame(CallWriter::kMaxEventBytes + result_bytes, /*entering=*/false);
   --open_calls_;
   if (!fits) return;
-  if (result_bytes != 0) writer_.Result(result);
+  if (result.known()) writer_.Result(result);
+  if (!result.written.empty()) writer_.Written(result.written);
   writer_.Leave(time == 0 ? ClockNow() : time);
 }
 

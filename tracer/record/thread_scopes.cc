@@ -11,9 +11,9 @@
 
 namespace torchtrace {
 
-void ThreadRecorder::Raise(std::string_view exception) {
-  if (scopes_.empty()) return RaiseInnermost(exception);
-  EndAmongScopes([&] { RaiseInnermost(exception); });
+void ThreadRecorder::Raise(std::string_view exception, std::string_view written) {
+  if (scopes_.empty()) return RaiseInnermost(exception, written);
+  EndAmongScopes([&] { RaiseInnermost(exception, written); });
 }
 
 std::shared_ptr<Scope> ThreadRecorder::OpenScope(std::string_view config, uint32_t identity_bytes,
@@ -85,7 +85,7 @@ void ThreadRecorder::BeginScopes(size_t count) {
 void ThreadRecorder::EndInnermostScope() {
   const Scope& scope = *InnermostScope();
   const uint64_t closed = scope.closed_.load(std::memory_order_acquire);
-  scope.raised_.load(std::memory_order_relaxed) ? RaiseInnermost({}, closed) : LeaveInnermost({}, closed);
+  scope.raised_.load(std::memory_order_relaxed) ? RaiseInnermost({}, {}, closed) : LeaveInnermost({}, closed);
   scopes_.erase(scopes_.end() - static_cast<ptrdiff_t>(waiting_scopes_) - 1);
 }
 
