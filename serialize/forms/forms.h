@@ -50,8 +50,9 @@ nlohmann::ordered_json ValueToJson(const Value& value);
 // {"level": 1, "api": "torch.add", "args": [...], "kwargs": {...}}
 nlohmann::ordered_json ConfigToJson(const Config& config, const std::vector<TensorFacet>& facets);
 
-// Adds a note on a tensor (docs/VALUES.md) to `json`, as "tensor", "storage", "offset", "min", "max", and "contents" in
-// base 64. Unless `contents` is null, appends the contents there and writes their number of bytes instead.
+// Adds a note on a tensor (docs/VALUES.md) to `json`, as "tensor", "storage", "offset", "min", "max", "contents" in
+// base 64, and "numbers". Unless `contents` is null, appends the contents there and writes their number of bytes
+// instead.
 void AddNote(const TensorNote& note, nlohmann::ordered_json* json, std::vector<std::string_view>* contents = nullptr);
 // [{"position": 0, "tensor": 7, ...}, ...]
 nlohmann::ordered_json NotesToJson(const std::vector<TensorNote>& notes,

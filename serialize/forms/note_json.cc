@@ -1,10 +1,34 @@
+#include <cmath>
+#include <utility>
+
 #include "absl/strings/escaping.h"
+#include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
 #include "serialize/forms/forms.h"
 
 namespace torchtrace {
 
 using nlohmann::ordered_json;
+
+namespace {
+
+// Null for what JSON can't represent.
+ordered_json NumberJson(double number) { return std::isfinite(number) ? ordered_json(number) : ordered_json(nullptr); }
+
+ordered_json NumbersToJson(const TensorNote::Numbers& numbers) {
+  ordered_json json = {{"nan", numbers.nans},
+                       {"inf", numbers.positive_infinities},
+                       {"-inf", numbers.negative_infinities},
+                       {"zeros", numbers.zeros}};
+  for (const auto& [name, number] : {std::pair("min", numbers.least), std::pair("max", numbers.most),
+                                     std::pair("mean", numbers.mean), std::pair("norm", numbers.norm)}) {
+    json[name] = numbers.finite == 0 ? ordered_json(nullptr) : NumberJson(number);
+  }
+  json["fingerprint"] = absl::StrFormat("%016x", numbers.fingerprint);
+  return json;
+}
+
+}  // namespace
 
 void AddNote(const TensorNote& note, ordered_json* json, std::vector<std::string_view>* contents) {
   if (note.identity) {
@@ -24,6 +48,7 @@ void AddNote(const TensorNote& note, ordered_json* json, std::vector<std::string
   } else if (note.contents) {
     (*json)["contents"] = absl::Base64Escape(absl::string_view(note.contents->data(), note.contents->size()));
   }
+  if (note.numbers) (*json)["numbers"] = NumbersToJson(*note.numbers);
 }
 
 ordered_json NotesToJson(const std::vector<TensorNote>& notes, std::vector<std::string_view>* contents) {

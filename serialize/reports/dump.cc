@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
 #include "serialize/base/clip_text.h"
@@ -46,6 +48,7 @@ struct Shown {
   std::string notes;   // on its tensors (tensor_notes.h)
   std::string result;  // CallResult::values, empty if unknown
   std::string result_notes;
+  std::string written;  // CallResult::written
 
   // The number of shown calls directly in it, and the first one as long as it may be folded.
   uint64_t children = 0;
@@ -58,6 +61,45 @@ std::string_view ArgumentsOf(std::string_view identity) {
   const std::string_view api = ReadConfigHead(identity).api;
   return api.data() == nullptr ? identity
                                : identity.substr(static_cast<size_t>(api.data() + api.size() - identity.data()));
+}
+
+uint64_t CountTensors(const Value& value) {
+  uint64_t tensors = value.tag == ValueTag::kTensor ? 1 : 0;
+  for (const Value& item : value.items) tensors += CountTensors(item);
+  return tensors;
+}
+
+// ` {nan 2, mean 0.1, min -3, max 3.2}`, of all elements of the tensors from position `begin` to before `end`, several
+// tensors without their mean. What is wrong comes first. Empty if there are no numbers.
+std::string NumbersText(const std::vector<TensorNote>& notes, uint64_t begin, uint64_t end) {
+  TensorNote::Numbers all;
+  size_t tensors = 0;
+  for (const TensorNote& note : notes) {
+    if (note.position < begin || note.position >= end || !note.numbers) continue;
+    const TensorNote::Numbers& numbers = *note.numbers;
+    ++tensors;
+    all.nans += numbers.nans;
+    all.positive_infinities += numbers.positive_infinities;
+    all.negative_infinities += numbers.negative_infinities;
+    if (numbers.finite == 0) continue;
+    all.least = all.finite == 0 ? numbers.least : std::min(all.least, numbers.least);
+    all.most = all.finite == 0 ? numbers.most : std::max(all.most, numbers.most);
+    all.mean = numbers.mean;
+    all.finite += numbers.finite;
+  }
+  std::vector<std::string> parts;
+  const auto add_count = [&parts](const char* what, uint64_t count) {
+    if (count != 0) parts.push_back(absl::StrCat(what, " ", count));
+  };
+  add_count("nan", all.nans);
+  add_count("inf", all.positive_infinities);
+  add_count("-inf", all.negative_infinities);
+  if (all.finite != 0) {
+    if (tensors == 1) parts.push_back(absl::StrFormat("mean %.5g", all.mean));
+    parts.push_back(absl::StrFormat("min %.5g", all.least));
+    parts.push_back(absl::StrFormat("max %.5g", all.most));
+  }
+  return parts.empty() ? "" : absl::StrCat(" {", absl::StrJoin(parts, ", "), "}");
 }
 
 class Dump {
@@ -179,6 +221,7 @@ class Dump {
     call->exception = record.exception;
     call->result = record.result.values;
     call->result_notes = record.result.notes;
+    call->written = record.result.written;
     Fold(call.get());
     if (options_.slowest > 0) {
       // A call that may still be folded waits in its parent.
@@ -310,16 +353,27 @@ class Dump {
     return text;
   }
 
-  // `  -> Tensor(...)`, several values with commas, `()` for no values; empty if unknown.
+  // `  -> Tensor(...) {mean 0.1, min -3, max 3.2}`, several values with commas, `()` for no values; empty if unknown.
+  // Then `  wrote {...}`, unless a result has the same numbers: it is what the call wrote.
   std::string ResultText(const Shown& call) const {
-    if (!call.ended || call.result.empty()) return "";
-    const std::string_view framework = FrameworkOfApi(ReadConfigHead(trace_->identity(call.entry.config)).api);
-    const std::vector<Value> values = ReadableResult(call.result);
+    if (!call.ended) return "";
+    const std::string written = NumbersText(ReadTensorNotes(call.written), 0, UINT64_MAX);
+    bool returned = written.empty();
     std::string text;
-    for (const Value& value : values) {
-      absl::StrAppend(&text, text.empty() ? "" : ", ", FormatValue(value, framework));
+    if (!call.result.empty()) {
+      const std::string_view framework = FrameworkOfApi(ReadConfigHead(trace_->identity(call.entry.config)).api);
+      const std::vector<TensorNote> notes = ReadTensorNotes(call.result_notes);
+      uint64_t position = 0;
+      for (const Value& value : ReadableResult(call.result)) {
+        const uint64_t begin = position;
+        position += CountTensors(value);
+        const std::string numbers = NumbersText(notes, begin, position);
+        absl::StrAppend(&text, text.empty() ? "" : ", ", FormatValue(value, framework), numbers);
+        returned = returned || numbers == written;
+      }
+      text = absl::StrCat("  -> ", text.empty() ? "()" : text);
     }
-    return absl::StrCat("  -> ", text.empty() ? "()" : text);
+    return returned ? text : absl::StrCat(text, "  wrote", written);
   }
 
   // `  {step=3, phase="eval"}`
@@ -410,10 +464,12 @@ class Dump {
     if (!call.ended) return;
     if (HasTimes(call)) (*json)["duration_ns"] = call.duration_ns;
     if (call.raised) (*json)["exception"] = call.exception;
-    if (call.result.empty()) return;
-    ordered_json& values = (*json)["result"] = ordered_json::array();
-    for (const Value& value : ReadableResult(call.result)) values.push_back(ValueToJson(value));
-    AddNotes("result_tensors", call.result_notes, json);
+    if (!call.result.empty()) {
+      ordered_json& values = (*json)["result"] = ordered_json::array();
+      for (const Value& value : ReadableResult(call.result)) values.push_back(ValueToJson(value));
+      AddNotes("result_tensors", call.result_notes, json);
+    }
+    AddNotes("written_tensors", call.written, json);
   }
 
   // The notes on tensors, by their positions in the call.

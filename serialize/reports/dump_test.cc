@@ -2,15 +2,19 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
 #include "serialize/base/matching.h"
+#include "serialize/model/tensor_notes.h"
 #include "serialize/reports/reports.h"
 #include "serialize/testing/fake_trace.h"
 
@@ -91,6 +95,85 @@ TEST(Dump, Jsonl) {
   EXPECT_EQ(calls[2], json::parse(R"({"call":2,"parent":1,"depth":2,"process":"main-0","thread":0,"time_ns":30,
       "outcome":"raised","duration_ns":10,"exception":"pkg.Error","level":2,"api":"aten::add.Tensor","args":[],
       "kwargs":{}})"));
+}
+
+std::string NumbersNote(uint64_t position, const TensorNote::Numbers& numbers) {
+  std::string note;
+  AppendTensorNote({.position = position, .numbers = numbers}, &note);
+  return note;
+}
+
+constexpr TensorNote::Numbers kUsual = {.zeros = 1, .finite = 8, .least = -1.25, .most = 50256, .mean = 0.1, .norm = 3};
+constexpr TensorNote::Numbers kBroken = {
+    .nans = 1, .positive_infinities = 2, .negative_infinities = 3, .fingerprint = 0xab};
+
+// Three results, the second with two tensors; a call that returns what it wrote; one that wrote and returns nothing;
+// one that wrote and raised.
+void AddCallsWithNumbers(FakeTrace* trace) {
+  const Value tensor = TensorValue({2});
+  trace->Enter(MakeConfig(2, "aten::f"), "", NumbersNote(0, kUsual));
+  const Value pair = ItemsValue(ValueTag::kList, {tensor, tensor});
+  trace->Return({tensor, pair, IntValue(1), tensor},
+                NumbersNote(0, kUsual) + NumbersNote(1, kUsual) + NumbersNote(2, kBroken) + NumbersNote(3, {}));
+  trace->Enter(MakeConfig(2, "aten::add_"));
+  trace->Return({tensor}, NumbersNote(0, kBroken));
+  trace->SetWritten(NumbersNote(0, kBroken));
+  trace->Enter(MakeConfig(2, "aten::_foreach_add_"));
+  trace->Return({});
+  trace->SetWritten(NumbersNote(0, kUsual) + NumbersNote(1, kBroken));
+  trace->Enter(MakeConfig(2, "aten::mul_"));
+  trace->Raise("RuntimeError");
+  trace->SetWritten(NumbersNote(0, kUsual));
+}
+
+TEST(Dump, NumbersAsText) {
+  FakeTrace trace;
+  AddCallsWithNumbers(&trace);
+  const std::string one = R"(Tensor([2], "float32"))";
+  EXPECT_EQ(
+      DumpOf(&trace, {}),
+      absl::StrCat("      0  aten::f()  -> ", one, " {mean 0.1, min -1.25, max 50256}, list[", one, ", ", one,
+                   "] {nan 1, inf 2, -inf 3, min -1.25, max 50256}, 1, ", one, "  10 ns\n",
+                   "      1  aten::add_()  -> ", one, " {nan 1, inf 2, -inf 3}  10 ns\n",
+                   "      2  aten::_foreach_add_()  -> ()  wrote {nan 1, inf 2, -inf 3, min -1.25, max 50256}  10 ns\n",
+                   "      3  aten::mul_()  wrote {mean 0.1, min -1.25, max 50256}  10 ns  raised RuntimeError\n"));
+}
+
+TEST(Dump, NumbersAsJson) {
+  FakeTrace trace;
+  AddCallsWithNumbers(&trace);
+  DumpOptions options;
+  options.format = DumpFormat::kJsonl;
+  std::vector<json> calls;
+  std::istringstream lines(DumpOf(&trace, options));
+  for (std::string line; std::getline(lines, line);) calls.push_back(json::parse(line));
+  const json usual = json::parse(R"({"nan": 0, "inf": 0, "-inf": 0, "zeros": 1, "min": -1.25, "max": 50256.0,
+      "mean": 0.1, "norm": 3.0, "fingerprint": "0000000000000000"})");
+  const json broken = json::parse(R"({"nan": 1, "inf": 2, "-inf": 3, "zeros": 0, "min": null, "max": null,
+      "mean": null, "norm": null, "fingerprint": "00000000000000ab"})");
+  ASSERT_EQ(calls.size(), 4u);
+  EXPECT_EQ(calls[0]["tensors"], json({{{"position", 0}, {"numbers", usual}}}));
+  EXPECT_EQ(calls[0]["result_tensors"][2], json({{"position", 2}, {"numbers", broken}}));
+  EXPECT_FALSE(calls[0].contains("written_tensors"));
+  EXPECT_EQ(calls[2]["written_tensors"],
+            json({{{"position", 0}, {"numbers", usual}}, {{"position", 1}, {"numbers", broken}}}));
+  EXPECT_EQ(calls[3]["written_tensors"], json({{{"position", 0}, {"numbers", usual}}}));
+}
+
+// JSON has no infinite and no NaN numbers.
+TEST(Dump, NumbersBeyondTheRange) {
+  FakeTrace trace;
+  TensorNote::Numbers numbers = kUsual;
+  numbers.mean = std::numeric_limits<double>::quiet_NaN();
+  numbers.norm = std::numeric_limits<double>::infinity();
+  trace.Enter(MakeConfig(2, "aten::f"));
+  trace.Return({TensorValue({2})}, NumbersNote(0, numbers));
+  DumpOptions options;
+  options.format = DumpFormat::kJsonl;
+  const json written = json::parse(DumpOf(&trace, options))["result_tensors"][0]["numbers"];
+  EXPECT_EQ(written["mean"], nullptr);
+  EXPECT_EQ(written["norm"], nullptr);
+  EXPECT_EQ(written["max"], 50256.0);
 }
 
 TEST(Dump, ThreadsAreNamedOnceThereIsASecondOne) {
