@@ -116,6 +116,9 @@ int RunStats(const std::vector<std::string>& args) {
           ->option_text("WHAT")
           ->check(OneOf(TimesShown()));
   app->add_flag("--no-times", no_times, "Only count, which is several times faster");
+  app->add_flag("--numbers", options.numbers,
+                "Show what the calls return and write: least and most element, largest norm, and how many calls "
+                "have NaN and infinite elements; needs run --numbers");
   app->add_option("--ignore", ignore,
                   absl::StrCat("Count configs that differ only in these as one: ", Coarsening::Choices()))
       ->option_text("PARTS")
@@ -138,8 +141,8 @@ int RunStats(const std::vector<std::string>& args) {
   if (no_times && *times_option) return Fail(kExitTrouble, "--times and --no-times contradict each other: give one");
   selection.Apply(&options);
   options.ignore = *Coarsening::Parse(SplitLists(ignore));
-  if (*census_option && (*by_option || *sort_option || *times_option || options.sum || no_times || !ignore.empty() ||
-                         !options.levels.empty() || options.ChoosesCalls())) {
+  if (*census_option && (*by_option || *sort_option || *times_option || options.sum || no_times || options.numbers ||
+                         !ignore.empty() || !options.levels.empty() || options.ChoosesCalls())) {
     return Fail(kExitTrouble, absl::StrCat("--census has fixed rows and order: of the other options it takes --top, "
                                            "--format, --label, --include and --exclude",
                                            SeeHelp("stats")));

@@ -1,9 +1,12 @@
 #include <array>
 #include <cstddef>
 #include <optional>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "serialize/base/reused_stack.h"
+#include "serialize/model/tensor_notes.h"
 #include "serialize/reports/reports.h"
 
 namespace torchtrace {
@@ -216,8 +219,17 @@ class Summer {
       if (call.depth > 0) thread->open[call.depth - 1].inside_ns += time_ns;
     }
     if (configs_[call.config].row == kNoRow || !accepted) return;
+    if (options_.numbers) ReadNumbers(call.result);
     AddEnd(call, time_ns, inside_ns, outermost, &totals_.configs[call.config]);
     if (place != kNoPlace) AddEnd(call, time_ns, inside_ns, outermost, &PlaceAt(place).total);
+  }
+
+  void ReadNumbers(const CallResult& result) {
+    numbers_ = NumberExtremes();
+    for (const std::string_view notes : {result.notes, result.written}) {
+      ReadTensorNotes(notes, &notes_);
+      numbers_.AddNotes(notes_);
+    }
   }
 
   [[gnu::always_inline]] void AddEnd(const CallRecord& call, int64_t time_ns, int64_t inside_ns, bool outermost,
@@ -225,6 +237,7 @@ class Summer {
     if (outermost) total->time_ns += time_ns;
     total->self_time_ns += time_ns - inside_ns;
     if (options_.durations && outermost && IsTimed(call)) total->durations.Add(call.duration_ns, call.count);
+    if (options_.numbers) total->numbers.Add(numbers_);
     if (call.kind == CallRecord::kRaise) total->raised += call.count;
     total->timed = total->timed || IsTimed(call);
   }
@@ -240,6 +253,8 @@ class Summer {
   std::map<std::pair<uint32_t, uint32_t>, ThreadState> threads_;
   std::pair<uint32_t, uint32_t> last_key_;
   ThreadState* last_ = nullptr;
+  std::vector<TensorNote> notes_;    // of the call that ends
+  NumberExtremes numbers_;           // the same
   std::vector<uint32_t> open_rows_;  // how many calls of the row are open on the last thread
 };
 

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
@@ -95,9 +94,9 @@ std::string NumbersText(const std::vector<TensorNote>& notes, uint64_t begin, ui
   add_count("inf", all.positive_infinities);
   add_count("-inf", all.negative_infinities);
   if (all.finite != 0) {
-    if (tensors == 1) parts.push_back(absl::StrFormat("mean %.5g", all.mean));
-    parts.push_back(absl::StrFormat("min %.5g", all.least));
-    parts.push_back(absl::StrFormat("max %.5g", all.most));
+    if (tensors == 1) parts.push_back(absl::StrCat("mean ", FormatNumber(all.mean)));
+    parts.push_back(absl::StrCat("min ", FormatNumber(all.least)));
+    parts.push_back(absl::StrCat("max ", FormatNumber(all.most)));
   }
   return parts.empty() ? "" : absl::StrCat(" {", absl::StrJoin(parts, ", "), "}");
 }

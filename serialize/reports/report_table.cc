@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "serialize/base/clip_text.h"
 #include "serialize/forms/forms.h"
@@ -31,6 +32,13 @@ std::string ValueText(const ordered_json& value, const char* between_items) {
 ReportCell ApiCell(std::string_view api) { return {std::string(api), FormatApi(api)}; }
 
 ReportCell TimeCell(int64_t ns) { return {ns, FormatDuration(ns)}; }
+
+ReportCell NumberCell(double number) {
+  return {std::isfinite(number) ? nlohmann::ordered_json(number) : nlohmann::ordered_json(nullptr),
+          FormatNumber(number)};
+}
+
+std::string FormatNumber(double number) { return absl::StrFormat("%.5g", number); }
 
 ReportCell PercentCell(uint64_t part, uint64_t whole) {
   const double ratio = whole == 0 ? 0 : 1e6 * static_cast<double>(part) / static_cast<double>(whole);

@@ -26,6 +26,7 @@
 #include "serialize/forms/call_labels.h"
 #include "serialize/forms/trace_lines.h"
 #include "serialize/reports/durations.h"
+#include "serialize/reports/number_extremes.h"
 #include "serialize/reports/report_table.h"
 #include "serialize/trace/trace.h"
 #include "serialize/where/call_selection.h"
@@ -52,10 +53,12 @@ struct CallTotal {
   uint64_t outermost = 0;  // calls that cost something and are not inside another such call of their level
   uint64_t lacking = 0;    // calls of unknown cost: innermost ones, not inside a call that costs something
   FirstCall first = {};
-  Durations durations = {};  // of the calls that time_ns counts, if SumOptions asks for them
+  Durations durations = {};     // of the calls that time_ns counts, if SumOptions asks for them
+  NumberExtremes numbers = {};  // if SumOptions asks for them
 
   void Add(const CallTotal& other) {
     durations.Add(other.durations);
+    numbers.Add(other.numbers);
     calls += other.calls;
     raised += other.raised;
     outermost += other.outermost;
@@ -98,6 +101,7 @@ struct SumOptions {
   // Only selected calls count. `row` checks names and levels.
   const CallSelection* selection = nullptr;
   bool durations = false;
+  bool numbers = false;
   size_t trace = 0;  // of FirstCall
 };
 absl::StatusOr<TraceTotals> SumCalls(Trace* trace, const SumOptions& options);
@@ -163,6 +167,7 @@ struct StatsOptions : CallSelection {
   // than reading.
   bool times = true;
   bool all_times = false;  // also mean, least, most and percentiles of the calls' times
+  bool numbers = false;    // also the extremes of what the calls return and write
 };
 
 // Writes the tables of `torchtrace stats`: calls, share, configs and time of one trace, or of several side by side.
@@ -171,7 +176,8 @@ struct StatsOptions : CallSelection {
 // row; self time leaves out the recorded calls inside. Reads each trace once; memory grows with configs and threads.
 //
 // docs/STATS.md lists the keys of JSON and the columns of CSV. InvalidArgument for an order by times that the traces
-// don't have, Aborted when `out` fails. `notes` gets remarks to print with the report.
+// don't have, FailedPrecondition if numbers were not recorded, Aborted when `out` fails. `notes` gets remarks to print
+// with the report.
 absl::Status WriteStats(const std::vector<StatsTrace>& traces, const StatsOptions& options, std::ostream* out,
                         std::vector<std::string>* notes = nullptr);
 

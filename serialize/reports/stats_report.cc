@@ -142,7 +142,7 @@ class StatsReport {
         grouping_(*std::find_if(std::begin(kGroupings), std::end(kGroupings),
                                 [this](const Grouping& grouping) { return grouping.by == by_; })),
         side_by_side_(traces.size() > 1 && !options.sum && !grouping_.of_one_trace),
-        reads_(options.times || options.ChoosesCalls() || by_place() || by_ == StatsBy::kShapes ||
+        reads_(options.times || options.numbers || options.ChoosesCalls() || by_place() || by_ == StatsBy::kShapes ||
                options.sort == StatsSort::kFirst),
         filter_(options.filter),
         places_(options.grouping, traces) {
@@ -153,6 +153,10 @@ class StatsReport {
     for (size_t i = 0; i < traces_.size(); ++i) {
       if (by_ == StatsBy::kLine && !HasStacks(*traces_[i].trace)) {
         return NothingLabelled(LabelBy::kLine, traces_[i].name + " has");
+      }
+      if (options_.numbers && !HasNumbers(*traces_[i].trace)) {
+        return absl::FailedPreconditionError(
+            absl::StrCat(traces_[i].name, " has no numbers of tensors: record them with torchtrace run --numbers"));
       }
       if (absl::Status s = Add(i); !s.ok()) return s;
     }
@@ -206,6 +210,12 @@ class StatsReport {
     std::vector<Tally> traces;  // side by side
   };
 
+  static bool HasNumbers(const Trace& trace) {
+    const std::vector<ProcessInfo>& processes = trace.processes();
+    return std::any_of(processes.begin(), processes.end(),
+                       [](const ProcessInfo& process) { return process.known.numbers; });
+  }
+
   bool by_place() const { return StatsPlaces::Has(by_); }
 
   bool Accepts(const ConfigHead& head) {
@@ -232,6 +242,7 @@ class StatsReport {
     }
     if (options_.ChoosesCalls()) sums.selection = &options_;
     sums.durations = options_.all_times;
+    sums.numbers = options_.numbers;
     sums.trace = number;
     absl::StatusOr<TraceTotals> totals = reads_ ? SumCalls(trace, sums) : CountConfigs(trace, sums);
     if (!totals.ok()) return totals.status();
@@ -667,6 +678,17 @@ class StatsReport {
       add_time("p50", "p50_ns", durations.Percentile(50));
       add_time("p99", "p99_ns", durations.Percentile(99));
       add_time("max", "max_ns", durations.most_ns());
+    }
+    if (options_.numbers) {
+      const NumberExtremes& numbers = cells.total.numbers;
+      const auto add_if = [&](bool known, const char* title, const char* name, const ReportCell& cell) {
+        add(title, name, known ? cell : ReportCell(nullptr, "-"));
+      };
+      add_if(numbers.finite(), "least", "least", NumberCell(numbers.least));
+      add_if(numbers.finite(), "most", "most", NumberCell(numbers.most));
+      add_if(numbers.finite(), "norm", "largest_norm", NumberCell(numbers.norm));
+      add_if(numbers.calls != 0, "nan calls", "calls_with_nan", numbers.calls_with_nan);
+      add_if(numbers.calls != 0, "inf calls", "calls_with_inf", numbers.calls_with_inf);
     }
     if (options_.times) add("", "raised", cells.total.raised);
   }

@@ -10,6 +10,7 @@
 #include "nlohmann/json.hpp"
 #include "serialize/model/graph_calls.h"
 #include "serialize/model/levels.h"
+#include "serialize/model/tensor_notes.h"
 #include "serialize/reports/reports.h"
 #include "serialize/testing/fake_trace.h"
 
@@ -672,6 +673,87 @@ TEST(StatsReport, TimesOfNestedCallsAreNotAdded) {
   EXPECT_EQ(configs[2]["time_ns"], 20);
   options.grouping.by = StatsBy::kLevel;
   EXPECT_EQ(StatsJson({&trace}, options)["levels"][0]["time_ns"], 60);
+}
+
+const nlohmann::json kWithNumbers = {{"numbers", true}};
+
+std::string NumbersNotes(const std::vector<TensorNote::Numbers>& tensors) {
+  std::string notes;
+  for (size_t i = 0; i < tensors.size(); ++i) AppendTensorNote({.position = i, .numbers = tensors[i]}, &notes);
+  return notes;
+}
+
+// Two calls of aten::f with numbers and one without, the second one raises; one of aten::g without finite elements, one
+// of aten::h without numbers.
+void AddCallsWithNumbers(FakeTrace* trace) {
+  const TensorNote::Numbers usual = {.finite = 4, .least = -1.25, .most = 3, .mean = 0.5, .norm = 4};
+  const TensorNote::Numbers large = {.positive_infinities = 1, .finite = 2, .least = 2, .most = 1e6, .norm = 1e6};
+  trace->Enter(MakeConfig(2, "aten::f"), "", NumbersNotes({{.nans = 1}}));
+  trace->Return({TensorValue({2})}, NumbersNotes({usual}));
+  trace->SetWritten(NumbersNotes({usual, large, large}));
+  trace->Enter(MakeConfig(2, "aten::f"));
+  trace->Raise("ValueError");
+  trace->SetWritten(NumbersNotes({{.nans = 3}}));
+  trace->Call(MakeConfig(2, "aten::f"));
+  trace->In(0, 1);
+  trace->Enter(MakeConfig(2, "aten::g"));
+  trace->Return({TensorValue({2})}, NumbersNotes({{.nans = 1, .negative_infinities = 1}}));
+  trace->Call(MakeConfig(2, "aten::h"));
+}
+
+TEST(StatsReport, Numbers) {
+  FakeTrace trace(kWithNumbers);
+  AddCallsWithNumbers(&trace);
+  StatsOptions options;
+  options.numbers = true;
+  json apis = StatsJson({&trace}, options)["apis"];
+  const auto numbers_of = [](const json& row) {
+    return json(
+        {row.at("least"), row.at("most"), row.at("largest_norm"), row.at("calls_with_nan"), row.at("calls_with_inf")});
+  };
+  const json of_f = {-1.25, 1e6, 1e6, 1, 1};
+  const json of_g = {nullptr, nullptr, nullptr, 1, 1};
+  EXPECT_EQ(numbers_of(apis[0]), of_f);
+  EXPECT_EQ(numbers_of(apis[1]), of_g);
+  EXPECT_EQ(numbers_of(apis[2]), json({nullptr, nullptr, nullptr, nullptr, nullptr}));
+  options.grouping.by = StatsBy::kThread;
+  const json threads = StatsJson({&trace}, options)["threads"];
+  EXPECT_EQ(numbers_of(threads[0]), of_f);
+  EXPECT_EQ(numbers_of(threads[1]), of_g);
+  options.grouping.by = StatsBy::kApi;
+  options.times = false;
+  EXPECT_EQ(Stats({&trace}, options),
+            "5 calls of 3 APIs in 3 configs\n\n"
+            "API      calls  calls %  configs  least   most   norm  nan calls  inf calls\n"
+            "aten::f      3   60.00%        1  -1.25  1e+06  1e+06          1          1\n"
+            "aten::g      1   20.00%        1      -      -      -          1          1\n"
+            "aten::h      1   20.00%        1      -      -      -          -          -\n");
+  options.format = StatsFormat::kCsv;
+  EXPECT_THAT(Stats({&trace}, options), HasSubstr("api,level,calls,configs,percent,least,most,largest_norm,"
+                                                  "calls_with_nan,calls_with_inf\n"
+                                                  "aten::f,2,3,1,60.0,-1.25,1000000.0,1000000.0,1,1\n"
+                                                  "aten::g,2,1,1,20.0,,,,1,1\n"));
+}
+
+TEST(StatsReport, NumbersOfSeveralTraces) {
+  FakeTrace one(kWithNumbers), two(kWithNumbers), none;
+  AddCallsWithNumbers(&one);
+  two.Enter(MakeConfig(2, "aten::f"));
+  two.Return({TensorValue({2})}, NumbersNotes({{.nans = 1, .finite = 1, .least = -7, .most = -7, .norm = 7}}));
+  AddExampleCalls(&none);
+  StatsOptions options;
+  options.numbers = true;
+  const json row = StatsJson({&one, &two}, options)["apis"][0];
+  EXPECT_EQ(row["least"], -7);
+  EXPECT_EQ(row["calls_with_nan"], 2);
+  EXPECT_EQ(row["traces"][0]["least"], -1.25);
+  EXPECT_EQ(row["traces"][1]["most"], -7);
+  options.times = false;
+  EXPECT_THAT(Stats({&one, &two}, options), HasSubstr("least"));
+  std::ostringstream out;
+  EXPECT_EQ(WriteStats(Named({&one, &none}), options, &out),
+            absl::FailedPreconditionError("b has no numbers of tensors: record them with torchtrace run --numbers"));
+  EXPECT_EQ(out.str(), "");
 }
 
 TEST(StatsReport, FiltersLimitTheTotals) {

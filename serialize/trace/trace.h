@@ -62,6 +62,7 @@ struct ProcessMetadata {
   std::vector<int> levels;
   std::optional<std::string> stacks;
   std::optional<std::string> stack_format;
+  bool numbers = false;  // of tensors
 
   bool has_clock = false;
   std::optional<int64_t> origin_realtime_ns;
