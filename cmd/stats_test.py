@@ -12,6 +12,7 @@ from tools.testing import whole_tool as tool
 LOGS = tool.ROOT / "testdata/logs/v1"
 SAMPLE = LOGS / "sample.ttlog"
 KILLED = LOGS / "killed.ttlog"
+NUMBERS = LOGS / "numbers.ttlog"
 GROUPINGS = {
     "api": "apis",
     "config": "configs",
@@ -52,6 +53,24 @@ def test_formats_agree(by):
         heads = sum(line.startswith("|--") for line in markdown)
         assert heads == (len(data["by_level"]) if "by_level" in data else 1)
         assert sum(line.startswith("| ") for line in markdown) == heads + len(rows)
+
+
+def test_numbers(tmp_path):
+    columns = ("least", "most", "largest_norm", "calls_with_nan", "calls_with_inf")
+    rows = stats_json(NUMBERS, "--numbers")["apis"]
+    found = {row["api"]: [row[column] for column in columns] for row in rows}
+    assert found["aten::add_.Tensor"] == [1, 1, 2, 1, 1]
+    assert found["aten::mul.Tensor"] == [-2, 0.25, pytest.approx(65**0.5 / 4), 1, 0]
+    text = stats(NUMBERS, "--numbers", "--no-times", "--top=1").out
+    assert text.splitlines()[2:4] == [
+        "API               calls  calls %  configs  least  most    norm  nan calls  inf calls",
+        "aten::mul.Tensor      2   40.00%        1     -2  0.25  2.0156          1          0",
+    ]
+    both = tmp_path / "both.ttlog"
+    assert tool.torchtrace("merge", "-q", "-o", both, NUMBERS, SAMPLE, cwd="/").status == 0
+    rows = stats_json(both, "--numbers", "--level=2")["apis"]
+    assert {row["api"]: row["largest_norm"] for row in rows}["aten::add_.Tensor"] == 2
+    assert {row["api"]: row["calls_with_nan"] for row in rows}["aten::mm"] is None
 
 
 def test_side_by_side():
@@ -158,6 +177,8 @@ def test_census():
         (("--label", "x", SAMPLE), "'x' is not NAME=TRACE"),
         (("--label", "x=y", SAMPLE), "'y' is not one of the traces"),
         (("--census", "--by", "api", SAMPLE), "--census has fixed rows and order"),
+        (("--census", "--numbers", NUMBERS), "--census has fixed rows and order"),
+        (("--numbers", SAMPLE), "has no numbers of tensors: record them with torchtrace run --nu"),
         (
             ("--by", "tag:step", SAMPLE),
             "has no calls with a tag step: torchtrace.annotate(NAME=VALUE)",
