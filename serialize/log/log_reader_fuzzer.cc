@@ -28,6 +28,7 @@
 #include "serialize/log/log_follower.h"
 #include "serialize/log/log_format.h"
 #include "serialize/log/log_trace.h"
+#include "serialize/model/tensor_notes.h"
 #include "serialize/trace/trace.h"
 
 namespace torchtrace {
@@ -88,6 +89,11 @@ void ReadLogOnce(const std::string& path) {
   std::vector<bool> open;  // by call
   const absl::Status status = trace.ReadThreads([&](const CallRecord& record) {
     Require(record.config == trace.config_of(record.variant), "the variant's config");
+    for (const std::string_view notes : {record.notes, record.result.notes, record.result.written}) {
+      for (const TensorNote& note : ReadTensorNotes(notes)) {
+        Require(note.contents.value_or("").size() <= notes.size(), "contents within the record");
+      }
+    }
     if (record.kind == CallRecord::kEnter) {
       Require(record.call == open.size(), "numbered calls");
       Require(record.parent == kNoCall || open.at(record.parent), "a parent that is open");

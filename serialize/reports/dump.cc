@@ -291,6 +291,9 @@ class Dump {
   }
 
   const char* Color(const char* code) const { return options_.color ? code : ""; }
+  std::string Dim(const std::string& text) const {
+    return text.empty() ? "" : absl::StrCat(Color(kDim), text, Color(kReset));
+  }
 
   // `  12  ` or, with several threads, `  12  [main-1234 1]  `, then the level where there are several, the calling
   // line where the trace has stacks, and the indentation.
@@ -352,27 +355,33 @@ class Dump {
     return text;
   }
 
-  // `  -> Tensor(...) {mean 0.1, min -3, max 3.2}`, several values with commas, `()` for no values; empty if unknown.
-  // Then `  wrote {...}`, unless a result has the same numbers: it is what the call wrote.
-  std::string ResultText(const Shown& call) const {
-    if (!call.ended) return "";
+  struct ResultText {
+    std::string values;   // `  -> Tensor(...)`, several with commas, `()` for no values; empty if unknown
+    std::string numbers;  // ` {mean 0.1, min -3, max 3.2}`, of the last value; not clipped
+  };
+  // The numbers of what the call wrote come last, `  wrote {...}`, unless a value has the same ones: the call returns
+  // what it wrote.
+  ResultText FormatResult(const Shown& call) const {
+    ResultText text;
+    if (!call.ended) return text;
     const std::string written = NumbersText(ReadTensorNotes(call.written), 0, UINT64_MAX);
     bool returned = written.empty();
-    std::string text;
     if (!call.result.empty()) {
       const std::string_view framework = FrameworkOfApi(ReadConfigHead(trace_->identity(call.entry.config)).api);
       const std::vector<TensorNote> notes = ReadTensorNotes(call.result_notes);
       uint64_t position = 0;
       for (const Value& value : ReadableResult(call.result)) {
+        absl::StrAppend(&text.values, text.numbers, text.values.empty() ? "  -> " : ", ",
+                        FormatValue(value, framework));
         const uint64_t begin = position;
         position += CountTensors(value);
-        const std::string numbers = NumbersText(notes, begin, position);
-        absl::StrAppend(&text, text.empty() ? "" : ", ", FormatValue(value, framework), numbers);
-        returned = returned || numbers == written;
+        text.numbers = NumbersText(notes, begin, position);
+        returned = returned || text.numbers == written;
       }
-      text = absl::StrCat("  -> ", text.empty() ? "()" : text);
+      if (text.values.empty()) text.values = "  -> ()";
     }
-    return returned ? text : absl::StrCat(text, "  wrote", written);
+    if (!returned) absl::StrAppend(&text.numbers, "  wrote", written);
+    return text;
   }
 
   // `  {step=3, phase="eval"}`
@@ -400,10 +409,10 @@ class Dump {
 
   void WriteText(const Shown& call) {
     const std::string lead = Lead(call);
-    const std::string ending = call.early ? "  <unfinished>" : Ending(call);
+    const ResultText result = call.early ? ResultText() : FormatResult(call);
+    const std::string ending = call.early ? "  <unfinished>" : absl::StrCat(Dim(result.numbers), Ending(call));
     const std::string_view text = text_.Get(call.entry.config);
-    const std::string beside =
-        absl::StrCat(SameText(call), TagsText(call.entry.tags), call.early ? "" : ResultText(call));
+    const std::string beside = absl::StrCat(SameText(call), TagsText(call.entry.tags), result.values);
     const std::string body = absl::StrCat(std::string(text), beside);
     *out_ << lead;
     if (const std::string clipped = ClipText(body, options_.width, Width(lead) + Width(ending)); clipped != body) {
@@ -411,7 +420,7 @@ class Dump {
     } else if (beside.empty()) {
       *out_ << text;
     } else {
-      *out_ << text << Color(kDim) << beside << Color(kReset);
+      *out_ << text << Dim(beside);
     }
     *out_ << ending << "\n";
     WriteStack(call.entry.stack);
@@ -487,7 +496,9 @@ class Dump {
       return;
     }
     const ConfigHead head = ReadConfigHead(trace_->identity(call.entry.config));
-    *out_ << Lead(call) << "<end of " << FormatApi(head.api) << ">" << ResultText(call) << Ending(call) << "\n";
+    const ResultText result = FormatResult(call);
+    *out_ << Lead(call) << "<end of " << FormatApi(head.api) << ">" << result.values << result.numbers << Ending(call)
+          << "\n";
   }
 
   std::string NameOfProcess(const Shown& call) const { return ProcessName(trace_->processes()[call.entry.process]); }

@@ -139,6 +139,15 @@ TEST(Dump, NumbersAsText) {
                    "      3  aten::mul_()  wrote {mean 0.1, min -1.25, max 50256}  10 ns  raised RuntimeError\n"));
 }
 
+TEST(Dump, NumbersAreNotClipped) {
+  FakeTrace trace;
+  trace.Enter(MakeConfig(2, "aten::f", {TextValue(std::string(100, 'x'))}));
+  trace.Return({TensorValue({2})}, NumbersNote(0, kBroken));
+  DumpOptions options;
+  options.width = 70;
+  EXPECT_EQ(DumpOf(&trace, options), "      0  aten::f(\"xxxxxxxxxxxxxxxxxxx... {nan 1, inf 2, -inf 3}  10 ns\n");
+}
+
 TEST(Dump, NumbersAsJson) {
   FakeTrace trace;
   AddCallsWithNumbers(&trace);
