@@ -170,7 +170,7 @@ class CallWriter {
 
  private:
   static char* Copy(const char* from, size_t bytes, char* to) {
-    std::memcpy(to, from, bytes);
+    if (bytes != 0) std::memcpy(to, from, bytes);  // an empty view may be null
     return to + bytes;
   }
   char* Other(OtherRecord record, uint64_t body_bytes) {
