@@ -63,6 +63,7 @@ struct RunOptions {
   std::vector<std::string> levels;
   std::string stacks;
   std::string int_ranges = "first";
+  std::string numbers;
   std::string duration, sample;
   std::string output;
   std::string python;
@@ -78,6 +79,12 @@ struct RunOptions {
 std::vector<std::string> NamesOfWhichCalls() { return {"all", "first"}; }
 
 // Also accepts what variables use for yes and no.
+const Choices<WhichNumbers>& WhichNumbersChoices() {
+  static const auto* const choices = new Choices<WhichNumbers>(
+      "--numbers must be all or results, not", {{"all", WhichNumbers::kAll}, {"results", WhichNumbers::kResults}});
+  return *choices;
+}
+
 absl::StatusOr<WhichCalls> ParseWhichCalls(const std::string& text) {
   if (text == "all" || text == "1" || text == "true" || text == "yes" || text == "on") return WhichCalls::kAll;
   if (text == "first") return WhichCalls::kFirst;
@@ -197,6 +204,11 @@ std::unique_ptr<App> MakeRunApp(RunOptions* options) {
        which_calls},
       {kCapture, "--values", &recording.values, "BYTES",
        "Record the contents of tensors in CPU memory of up to BYTES (64KB, 1MB; default: 0, none)", IsSize()},
+      {kCapture, "--numbers{all}", &options->numbers, "[=all|results]",
+       "Record of every tensor that calls take, return or write how many elements are NaN, infinite and zero, least, "
+       "most, mean and norm of the others, and a fingerprint; with =results not of arguments; includes --outputs and "
+       "--ids (see docs/VALUES.md)",
+       OneOf(WhichNumbersChoices())},
       {kCapture, "--stacks{all}", &options->stacks, "[=all|first]",
        "Record the Python stack of every call, or with --stacks=first of the first 3 calls of each config on a thread "
        "(see docs/STACKS.md)",
@@ -389,6 +401,8 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
   if (!options.sample.empty()) recording.sample = *ParseSample(options.sample);
   recording.stacks = *ParseWhichCalls(options.stacks);
   recording.int_ranges = *ParseWhichCalls(options.int_ranges);
+  if (!options.numbers.empty()) recording.numbers = *WhichNumbersChoices().Parse(options.numbers);
+  ResolveImplied(&recording);
   if (absl::Status status = CheckTracedList(recording); !status.ok()) return Fail(kExitNotStarted, status);
   const absl::StatusOr<std::string> shown_folder = ExpandOutputName(
       options.output.empty()

@@ -180,6 +180,16 @@ def _which_calls(calls, name):
     return calls
 
 
+def _which_numbers(numbers):
+    if numbers in (None, False):
+        return ""
+    if numbers is True:
+        return "all"
+    if numbers not in ("results", "all"):
+        raise ValueError(f'numbers is {numbers!r}; it may be "all", "results", True or None')
+    return numbers
+
+
 def _script_stem():
     name = os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] else ""
     return os.path.splitext(name)[0].lstrip("-") or "python"
@@ -228,6 +238,7 @@ class Trace:
         ids=False,
         int_ranges="first",
         values=0,
+        numbers=None,
     ):
         if stack_format not in STACK_FORMATS:
             formats = ", ".join(STACK_FORMATS)
@@ -272,6 +283,7 @@ class Trace:
             "ids": bool(ids),
             "int_ranges": _which_calls(int_ranges, "int_ranges"),
             "values": _size(values, "values"),
+            "numbers": _which_numbers(numbers),
         }
         self.path = None
         self.joined = False

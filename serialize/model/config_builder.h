@@ -45,6 +45,18 @@ inline std::string_view KeptText(std::string_view text) {
   return text.substr(0, bytes);
 }
 
+// What a call does with the elements of the tensors that are described next, for notes on them (tensor_notes.h).
+enum class Elements : uint8_t {
+  kRead,       // arguments, by default
+  kUnread,     // arguments of which only the metadata matters
+  kReturned,   // results, by default: perhaps arguments, or views of them
+  kView,       // results that are views of arguments
+  kWritten,    // as they are after the call
+  kAllocated,  // results without contents
+  kLater,      // work that is still under way when the call ends writes them
+  kUnnoted,    // nothing is noted of these tensors
+};
+
 class ConfigBuilder {
  public:
   using Writer = BasicValueWriter<ByteBuffer>;
@@ -56,7 +68,7 @@ class ConfigBuilder {
     facets_.clear();
     notes_.clear();
     offers_notes_ = false;
-    reads_elements_ = true;
+    elements_ = Elements::kRead;
     tensors_ = 0;
     facet_count_ = 0;
     framework_ = {};
@@ -132,21 +144,28 @@ class ConfigBuilder {
   std::string_view notes() const { return notes_.view(); }
 
   // Some tensors have more notes if their configuration is new (FirstNotes): a description offers them, and is then
-  // repeated with `takes_first_notes`. Not for tensors after SetElementsAreRead(false), whose elements the call does
-  // not read.
-  void SetElementsAreRead(bool read) { reads_elements_ = read; }
-  void OfferFirstNotes() { offers_notes_ |= reads_elements_; }
+  // repeated with `takes_first_notes`. Only for tensors whose elements the call reads.
+  void OfferFirstNotes() { offers_notes_ |= elements_ == Elements::kRead; }
   bool offers_first_notes() const { return offers_notes_; }
   void set_takes_first_notes(bool takes) { takes_first_notes_ = takes; }
   bool takes_first_notes() const { return takes_first_notes_; }
-  bool elements_are_read() const { return reads_elements_; }
+
+  void SetElements(Elements elements) { elements_ = elements; }
+  Elements elements() const { return elements_; }
 
   // Builds the result of a call instead of a config: `count` values must follow, then FinishResult.
   void BeginResult(size_t count) {
     Begin({});
+    elements_ = Elements::kReturned;
     Positional(count);
   }
-  CallResult FinishResult() const { return {bytes_.view(), notes_.view()}; }
+  CallResult FinishResult() const { return {bytes_.view(), notes_.view(), written_.view()}; }
+
+  // The description was that of a call after it ran, with kWritten and kLater for what it wrote and kUnnoted for the
+  // rest: keeps its notes for FinishResult, until ForgetWritten.
+  void KeepWritten() { written_.append(notes_.view()); }
+  void ForgetWritten() { written_.clear(); }
+  std::string_view written() const { return written_.view(); }
 
   // Some of the values are of this framework; the name must outlive the config. Not called for torch's values, which
   // are frequent.
@@ -181,9 +200,10 @@ class ConfigBuilder {
   ByteBuffer bytes_;
   ByteBuffer facets_;
   ByteBuffer notes_;
+  ByteBuffer written_;
   bool offers_notes_ = false;
   bool takes_first_notes_ = false;
-  bool reads_elements_ = true;
+  Elements elements_ = Elements::kRead;
   uint64_t tensors_ = 0;
   uint64_t facet_count_ = 0;
   uint32_t identity_bytes_ = 0;

@@ -675,7 +675,7 @@ TEST(StatsReport, TimesOfNestedCallsAreNotAdded) {
   EXPECT_EQ(StatsJson({&trace}, options)["levels"][0]["time_ns"], 60);
 }
 
-const nlohmann::json kWithNumbers = {{"numbers", true}};
+const nlohmann::json kWithNumbers = {{"numbers", "all"}};
 
 std::string NumbersNotes(const std::vector<TensorNote::Numbers>& tensors) {
   std::string notes;

@@ -236,7 +236,7 @@ std::unique_ptr<SampleLog> WriteSampleLog(const std::string& path, SampleEnd end
 
 void WriteNumbersLog(const std::string& path) {
   const auto writer = LogWriter::Create(path).value();
-  ASSERT_TRUE(writer->AppendMetadata(R"({"format":1,"ids":true,"levels":[2],"numbers":true,"outputs":true})").ok());
+  ASSERT_TRUE(writer->AppendMetadata(R"({"format":1,"ids":true,"levels":[2],"numbers":"all","outputs":true})").ok());
   const Frame frame = writer->Reserve(FrameType::kCalls, 2000).value();
   CallWriter calls(frame);
   calls.Thread(0, 4711, 1000, 0, 0, "main");

@@ -192,7 +192,7 @@ ProcessMetadata ParseProcessMetadata(const json& metadata) {
   known.levels = NumbersMember(metadata, "levels");
   known.stacks = OptionalText(metadata, "stacks");
   known.stack_format = OptionalText(metadata, "stack_format");
-  known.numbers = Member(metadata, "numbers") == true;
+  known.numbers = Member(metadata, "numbers").is_string();
   known.paused = Member(metadata, "paused") == true;
 
   const json& clock = Member(metadata, "clock");

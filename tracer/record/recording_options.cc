@@ -27,6 +27,7 @@ void ForEachMember(Options& options, const Visit& visit) {
   visit("ids", options.ids);
   visit("int_ranges", options.int_ranges);
   visit("values", options.values);
+  visit("numbers", options.numbers);
   visit("skip", options.skip);
   visit("duration_ns", options.duration_ns);
   visit("first", options.first);
@@ -96,6 +97,15 @@ const char* Read(const Json& json, WhichCalls* value) {
   return "\"first\", \"all\" or \"\"";
 }
 
+const char* Read(const Json& json, WhichNumbers* value) {
+  for (const WhichNumbers numbers : {WhichNumbers::kNone, WhichNumbers::kResults, WhichNumbers::kAll}) {
+    if (json != WhichNumbersName(numbers)) continue;
+    *value = numbers;
+    return nullptr;
+  }
+  return "\"results\", \"all\" or \"\"";
+}
+
 const char* Read(const Json& json, std::vector<std::string>* value) {
   if (!json.is_array() || !std::all_of(json.begin(), json.end(), [](const Json& item) { return item.is_string(); })) {
     return "a list of texts";
@@ -117,6 +127,7 @@ Json ToJson(const T& value) {
 }
 
 Json ToJson(WhichCalls value) { return WhichCallsName(value); }
+Json ToJson(WhichNumbers value) { return WhichNumbersName(value); }
 
 Json ToJson(const std::optional<uint64_t>& value) { return value.has_value() ? Json(*value) : Json(); }
 
@@ -124,6 +135,10 @@ Json ToJson(const std::optional<uint64_t>& value) { return value.has_value() ? J
 
 const char* WhichCallsName(WhichCalls calls) {
   return calls == WhichCalls::kNone ? "" : calls == WhichCalls::kFirst ? "first" : "all";
+}
+
+const char* WhichNumbersName(WhichNumbers numbers) {
+  return numbers == WhichNumbers::kNone ? "" : numbers == WhichNumbers::kResults ? "results" : "all";
 }
 
 bool RecordingOptions::traces_python_frames() const {
@@ -138,6 +153,12 @@ std::string FormatRecordingOptions(const RecordingOptions& options) {
   Json json = Json::object();
   ForEachMember(options, [&](const char* name, const auto& value) { json[name] = ToJson(value); });
   return json.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
+}
+
+void ResolveImplied(RecordingOptions* options) {
+  if (options->numbers == WhichNumbers::kNone) return;
+  options->outputs = true;
+  options->ids = true;
 }
 
 absl::Status CheckRecordingOptions(const RecordingOptions& options) {
@@ -164,6 +185,7 @@ absl::StatusOr<RecordingOptions> ParseRecordingOptions(std::string_view text) {
   if (!json.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("a recording has no option \"", json.begin().key(), "\""));
   }
+  ResolveImplied(&options);
   return options;
 }
 

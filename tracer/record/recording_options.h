@@ -21,6 +21,11 @@ enum class WhichCalls : uint8_t { kNone, kFirst, kAll };
 // "", "first", "all".
 const char* WhichCallsName(WhichCalls calls);
 
+// Of which tensors numbers are recorded: of none, of those that calls return or write, or of arguments too.
+enum class WhichNumbers : uint8_t { kNone, kResults, kAll };
+// "", "results", "all".
+const char* WhichNumbersName(WhichNumbers numbers);
+
 // In `libraries`: the program itself.
 inline constexpr char kScriptLibrary[] = "__main__";
 
@@ -37,6 +42,7 @@ struct RecordingOptions {
   bool outputs = false;                        // also what calls return
   bool ids = false;                            // which tensor each is
   uint64_t values = 0;                         // contents of tensors up to this many bytes
+  WhichNumbers numbers = WhichNumbers::kNone;  // with it, `outputs` and `ids` are on (ResolveImplied)
   WhichCalls int_ranges = WhichCalls::kFirst;  // ranges and values of small integer tensors
   WhichCalls stacks = WhichCalls::kNone;
   std::string stack_format = "short";  // how stacks are written
@@ -81,6 +87,9 @@ struct RecordingOptions {
 
 // A JSON object's text with every member. Bytes that aren't UTF-8 are replaced.
 std::string FormatRecordingOptions(const RecordingOptions& options);
+
+// Turns on what other options need.
+void ResolveImplied(RecordingOptions* options);
 
 // InvalidArgument: options that can't be combined.
 absl::Status CheckRecordingOptions(const RecordingOptions& options);

@@ -34,6 +34,8 @@ TEST(RecordingOptionsTest, EveryMemberCrosses) {
       value = !value.get<bool>();
     } else if (name == "int_ranges" || name == "stacks") {
       value = WhichCallsName(WhichCalls::kAll);
+    } else if (name == "numbers") {
+      value = WhichNumbersName(WhichNumbers::kResults);
     } else if (value.is_string()) {
       value = name + "\n\"é";
     } else if (value.is_array()) {
@@ -55,6 +57,13 @@ TEST(RecordingOptionsTest, EveryMemberCrosses) {
   EXPECT_EQ(options->render_limit, UINT64_MAX);
 }
 
+TEST(RecordingOptionsTest, NumbersNeedOutputsAndIdentities) {
+  const absl::StatusOr<RecordingOptions> options = ParseRecordingOptions(R"({"numbers": "all"})");
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->numbers, WhichNumbers::kAll);
+  EXPECT_TRUE(options->outputs && options->ids);
+}
+
 TEST(RecordingOptionsTest, BytesThatAreNoTextAreReplaced) {
   RecordingOptions options;
   options.include = {"torch.\xff*"};
@@ -68,6 +77,7 @@ TEST(RecordingOptionsTest, NamesWhatIsUnknown) {
 TEST(RecordingOptionsTest, NamesWhatHasAnotherType) {
   EXPECT_THAT(Problem(R"({"quiet": 1})"), HasSubstr("quiet must be true or false"));
   EXPECT_THAT(Problem(R"({"stacks": null})"), HasSubstr("stacks must be \"first\", \"all\""));
+  EXPECT_THAT(Problem(R"({"numbers": true})"), HasSubstr("numbers must be \"results\", \"all\""));
   EXPECT_THAT(Problem(R"({"groups": "a\u0000b"})"), HasSubstr("groups must be a text without"));
   EXPECT_THAT(Problem(R"({"include": "a"})"), HasSubstr("include must be a list of texts"));
   EXPECT_THAT(Problem(R"({"apis": ["a", 1]})"), HasSubstr("apis must be a list of texts"));

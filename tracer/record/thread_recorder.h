@@ -118,10 +118,10 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   // Whether the session excludes calls by name.
   bool IsFiltered();
 
-  // Ends the innermost entered call.
-  void Leave(const CallResult& result = {});
+  // Ends the innermost entered call. `time`: 0 means now.
+  void Leave(const CallResult& result = {}, uint64_t time = 0);
   // `written`: notes on tensors that the call wrote (CallResult).
-  void Raise(std::string_view exception, std::string_view written = {});
+  void Raise(std::string_view exception, std::string_view written = {}, uint64_t time = 0);
 
   // Opens a scope (torch.profiler.record_function). The two calls that open and close it may be recorded themselves, as
   // may their callers. To keep calls nested, the scope begins with the first call that is entered after it was opened,
@@ -187,11 +187,12 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   void ForgetWaitingScopes();
   // Begins the first `count` of the waiting scopes.
   void BeginScopes(size_t count);
-  void EndInnermostScope();
-  // Ends a hook's innermost call by `end()`: before it the scopes that began in it, after it the closed scopes that
-  // waited for it.
+  // `time`: of its end if it isn't closed; 0 means now.
+  void EndInnermostScope(uint64_t time = 0);
+  // Ends a hook's innermost call at `time` by `end()`: before it the scopes that began in it, after it the closed
+  // scopes that waited for it.
   template <typename End>
-  void EndAmongScopes(End end);
+  void EndAmongScopes(uint64_t time, End end);
 
   // The slow path of Enter. Returns the entry of the call's configuration, defined in a frame with room for an event
   // and the notes; null: the call isn't recorded. `entry`: the result of Find, null if it wasn't called. `config`
@@ -310,10 +311,10 @@ inline bool ThreadRecorder::OwnsInnermostCall() {
   return false;
 }
 
-inline void ThreadRecorder::Leave(const CallResult& result) {
+inline void ThreadRecorder::Leave(const CallResult& result, uint64_t time) {
   if (scopes_.empty()) [[likely]]
-    return LeaveInnermost(result);
-  EndAmongScopes([&] { LeaveInnermost(result); });
+    return LeaveInnermost(result, time);
+  EndAmongScopes(time, [&] { LeaveInnermost(result, time); });
 }
 
 inline void ThreadRecorder::LeaveInnermost(const CallResult& result, uint64_t time) {
@@ -329,9 +330,9 @@ inline void ThreadRecorder::LeaveInnermost(const CallResult& result, uint64_t ti
 }
 
 template <typename End>
-void ThreadRecorder::EndAmongScopes(End end) {
+void ThreadRecorder::EndAmongScopes(uint64_t time, End end) {
   EndClosedScopes();
-  while (InnermostScope() != nullptr) EndInnermostScope();
+  while (InnermostScope() != nullptr) EndInnermostScope(time);
   end();
   EndClosedScopes();
 }

@@ -11,9 +11,9 @@
 
 namespace torchtrace {
 
-void ThreadRecorder::Raise(std::string_view exception, std::string_view written) {
-  if (scopes_.empty()) return RaiseInnermost(exception, written);
-  EndAmongScopes([&] { RaiseInnermost(exception, written); });
+void ThreadRecorder::Raise(std::string_view exception, std::string_view written, uint64_t time) {
+  if (scopes_.empty()) return RaiseInnermost(exception, written, time);
+  EndAmongScopes(time, [&] { RaiseInnermost(exception, written, time); });
 }
 
 std::shared_ptr<Scope> ThreadRecorder::OpenScope(std::string_view config, uint32_t identity_bytes,
@@ -82,10 +82,10 @@ void ThreadRecorder::BeginScopes(size_t count) {
   }
 }
 
-void ThreadRecorder::EndInnermostScope() {
+void ThreadRecorder::EndInnermostScope(uint64_t time) {
   const Scope& scope = *InnermostScope();
-  const uint64_t closed = scope.closed_.load(std::memory_order_acquire);
-  scope.raised_.load(std::memory_order_relaxed) ? RaiseInnermost({}, {}, closed) : LeaveInnermost({}, closed);
+  if (const uint64_t closed = scope.closed_.load(std::memory_order_acquire); closed != 0) time = closed;
+  scope.raised_.load(std::memory_order_relaxed) ? RaiseInnermost({}, {}, time) : LeaveInnermost({}, time);
   scopes_.erase(scopes_.end() - static_cast<ptrdiff_t>(waiting_scopes_) - 1);
 }
 
@@ -97,7 +97,7 @@ bool ThreadRecorder::EnterOpenCall(std::string_view config, uint32_t identity_by
 }
 
 void ThreadRecorder::LeaveOpenCall() {
-  EndAmongScopes([this] {
+  EndAmongScopes(/*time=*/0, [this] {
     if (before_calls_ == 0 || open_calls_ != before_calls_) return;
     --before_calls_;
     LeaveInnermost();

@@ -88,6 +88,12 @@ struct ThreadState {
   void Raise(std::string_view exception) {
     if (recorder != nullptr) recorder->Raise(exception);
   }
+  // The same with notes on what the call wrote: `describe(config)` describes the call again, until KeepWritten.
+  void Raise(std::string_view exception, Describe describe) {
+    if (recorder == nullptr) return;
+    const uint64_t now = ClockNow();
+    recorder->Raise(exception, DescribesWritten(describe) ? config->written() : std::string_view(), now);
+  }
   void CountGetter() {
     if (Recording()) recorder->CountGetter();
   }
@@ -134,8 +140,16 @@ struct ThreadState {
   void LeaveWithResult(Describe describe) {
     if (recorder == nullptr) return;
     if (suspended != 0 || describing) return recorder->Leave();
-    const bool described = Guarded([&] { describe(config); }, [] { return "calls without their result"; });
-    recorder->Leave(described ? config->FinishResult() : CallResult());
+    // The description is not part of the call.
+    const uint64_t now = ClockNow();
+    const bool described = DescribesWritten(describe);
+    recorder->Leave(described ? config->FinishResult() : CallResult(), now);
+  }
+
+  bool DescribesWritten(Describe describe) {
+    if (suspended != 0 || describing) return false;
+    config->ForgetWritten();
+    return Guarded([&] { describe(config); }, [] { return "calls without their result"; });
   }
 
   // Empty: nothing is recorded. Sets `whole`: nothing is missing.

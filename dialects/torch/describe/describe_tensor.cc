@@ -7,18 +7,11 @@
 #include <string>
 
 #include "dialects/torch/describe/describe.h"
+#include "dialects/torch/describe/tensor_elements.h"
 #include "dialects/torch/describe/tensor_notes.h"
 
 namespace torchtrace::torch_dialect {
 namespace {
-
-// The fields behind TensorImpl's accessors that may call Python: a derived
-// class may name a protected member, and a pointer to it serves any tensor.
-struct Fields : c10::TensorImpl {
-  static const std::optional<c10::Device>& DeviceOf(const c10::TensorImpl& tensor) {
-    return tensor.*(&Fields::device_opt_);
-  }
-};
 
 constexpr auto kOtherLayoutKeys = c10::sparse_ks | c10::sparse_csr_ks | c10::mkldnn_ks;
 
@@ -103,7 +96,7 @@ void DescribeTensor(const at::Tensor& tensor, std::string_view subclass, ConfigB
     bits |= kTensorHasStride;
   }
   const c10::ScalarType type = ScalarTypeOf(impl);
-  const std::optional<c10::Device> own = device.empty() ? Fields::DeviceOf(impl) : std::nullopt;
+  const std::optional<c10::Device> own = device.empty() ? PassiveFields::DeviceOf(impl) : std::nullopt;
   const bool cpu = own == c10::Device(c10::kCPU);
   if (cpu && bits == 0) {
     config->bytes()->append(DtypeOf(type).usual_tensor);
@@ -138,7 +131,7 @@ void DescribeTensor(const at::Tensor& tensor, uint32_t subclass, CallKey* key) {
   constexpr c10::DispatchKeySet kUnusual =
       kOtherLayoutKeys | c10::functorch_transforms_ks |
       c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::NestedTensor});
-  const std::optional<c10::Device>& device = Fields::DeviceOf(impl);
+  const std::optional<c10::Device>& device = PassiveFields::DeviceOf(impl);
   if (impl.key_set().has_any(kUnusual) || impl.has_symbolic_sizes_strides() || !device.has_value() ||
       device->type() == c10::DeviceType::PrivateUse1 || g_tensor_notes_wanted.load(std::memory_order_relaxed)) {
     return key->Fail();
@@ -166,7 +159,7 @@ bool DescribeNumber(const at::Tensor& tensor, Call* call) {
   if (!tensor.defined()) return false;
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
   if (!impl.is_wrapped_number() || impl.is_python_dispatch() || !impl.has_storage() ||
-      Fields::DeviceOf(impl) != c10::Device(c10::kCPU)) {
+      PassiveFields::DeviceOf(impl) != c10::Device(c10::kCPU)) {
     return false;
   }
   const auto* const start = static_cast<const char*>(impl.unsafe_storage().data());

@@ -9,6 +9,7 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <memory>
 #include <mutex>
 #include <unordered_map>
 
@@ -79,9 +80,16 @@ class ObjectNumbers {
     const Pages pages = watched ? Pages() : ReadOnlyPages(table + kDeleting);
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!open_ || (!watched && !Watch(table, pages))) return 0;
-    const auto [entry, is_new] = numbers_.try_emplace(&object, last_ + 1);
-    last_ += is_new;
-    return entry->second;
+    return EntryOf(object).number;
+  }
+
+  std::shared_ptr<StorageState> StateOf(const Object& storage) {
+    if (Of(storage) == 0) return nullptr;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!open_) return nullptr;
+    std::shared_ptr<StorageState>& state = EntryOf(storage).state;
+    if (state == nullptr) state = std::make_shared<StorageState>();
+    return state;
   }
 
   uint64_t last() {
@@ -92,14 +100,25 @@ class ObjectNumbers {
   std::vector<uint64_t> Living(uint64_t least) {
     const std::lock_guard<std::mutex> lock(mutex_);
     std::vector<uint64_t> living;
-    for (const auto& [object, number] : numbers_) {
-      if (number > least) living.push_back(number);
+    for (const auto& [object, entry] : numbers_) {
+      if (entry.number > least) living.push_back(entry.number);
     }
     std::sort(living.begin(), living.end());
     return living;
   }
 
  private:
+  struct Entry {
+    uint64_t number;
+    std::shared_ptr<StorageState> state;  // null until it is wanted
+  };
+  // With the lock.
+  Entry& EntryOf(const Object& object) {
+    const auto [entry, is_new] = numbers_.try_emplace(&object, Entry{last_ + 1, nullptr});
+    last_ += is_new;
+    return entry->second;
+  }
+
   struct Watched {
     VirtualTable table;
     Deleter real;
@@ -147,7 +166,7 @@ class ObjectNumbers {
 
   std::mutex mutex_;
   std::atomic<bool> open_{false};
-  std::unordered_map<const Object*, uint64_t> numbers_;
+  std::unordered_map<const Object*, Entry> numbers_;
   uint64_t last_ = 0;
   // Tensors have about ten classes, storages one.
   std::array<Watched, 64> watched_;
@@ -161,5 +180,8 @@ void EndObjectNumbers() { ObjectNumbers::Get().End(); }
 uint64_t LastNumber() { return ObjectNumbers::Get().last(); }
 std::vector<uint64_t> LivingNumbers(uint64_t least) { return ObjectNumbers::Get().Living(least); }
 uint64_t NumberOf(const c10::intrusive_ptr_target& object) { return ObjectNumbers::Get().Of(object); }
+std::shared_ptr<StorageState> StateOf(const c10::intrusive_ptr_target& storage) {
+  return ObjectNumbers::Get().StateOf(storage);
+}
 
 }  // namespace torchtrace::torch_dialect

@@ -10,7 +10,10 @@
 #include <c10/util/intrusive_ptr.h>
 
 #include <cstdint>
+#include <memory>
 #include <vector>
+
+#include "dialects/torch/describe/storage_state.h"
 
 namespace torchtrace::torch_dialect {
 
@@ -23,6 +26,9 @@ void EndObjectNumbers();
 // The object's number, which stays the same while it lives; 0: its class can't be watched, or numbers are off. The
 // caller holds a reference. Calls no code of the program.
 uint64_t NumberOf(const c10::intrusive_ptr_target& object);
+
+// What is remembered of a storage as long as it lives; null: it has no number.
+std::shared_ptr<StorageState> StateOf(const c10::intrusive_ptr_target& storage);
 
 // The last number that was given, and the numbers above `least` whose objects live, in order.
 uint64_t LastNumber();

@@ -1,5 +1,7 @@
 #include "dialects/torch/describe/operator_plan.h"
 
+#include <algorithm>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -34,14 +36,82 @@ IntKind KindOf(const c10::Argument& argument) {
   }
 }
 
-// Only the metadata matters of the base of a view, of an output, and of what a new tensor is to be like.
-bool ElementsAreRead(const c10::FunctionSchema& schema, const c10::Argument& argument) {
-  const c10::AliasInfo* const alias = argument.alias_info();
-  if (alias != nullptr) return alias->isWrite() && !argument.is_out();
-  std::string_view name = schema.name();
-  name.remove_prefix(name.rfind(':') + 1);
-  return !name.starts_with("new_") && !name.ends_with("_like");
+bool IsAmong(std::string_view name, std::span<const std::string_view> names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
 }
+
+// What an operator does with the elements of its tensors, by its schema.
+class ElementPlan {
+ public:
+  explicit ElementPlan(const c10::FunctionSchema& schema) : schema_(schema), name_(schema.name()) {
+    const size_t colon = name_.rfind(':');
+    space_ = name_.substr(0, name_.find(':'));
+    if (colon != std::string_view::npos) name_.remove_prefix(colon + 1);
+    later_ = space_ == "c10d" || (space_.starts_with("_c10d_functional") && name_ != kWaits);
+    const auto op = c10::Dispatcher::singleton().findSchema({schema.name(), schema.overload_name()});
+    changes_view_ = op.has_value() && op->hasTag(at::Tag::inplace_view);
+  }
+
+  // Only the metadata matters of the base of a view, of an output, and of what a new tensor is to be like.
+  Elements Before(const c10::Argument& argument) const {
+    static constexpr std::string_view kOverwriting[] = {"copy_",        "fill_",      "zero_",      "normal_",
+                                                        "uniform_",     "random_",    "cauchy_",    "bernoulli_",
+                                                        "exponential_", "geometric_", "log_normal_"};
+    if (name_ == kWaits || (later_ && IsOutput(argument))) return Elements::kUnread;
+    if (const c10::AliasInfo* const alias = argument.alias_info(); alias != nullptr) {
+      const bool is_read = alias->isWrite() && !argument.is_out() && !changes_view_ &&
+                           !(IsFirst(argument) && IsAmong(name_, kOverwriting));
+      return is_read ? Elements::kRead : Elements::kUnread;
+    }
+    return name_.starts_with("new_") || name_.ends_with("_like") ? Elements::kUnread : Elements::kRead;
+  }
+
+  bool Writes(const c10::Argument& argument) const {
+    // Of schemas that don't say so.
+    static constexpr std::string_view kStatistics[] = {"running_mean", "running_var"};
+    if (later_ && IsOutput(argument)) return true;
+    const c10::AliasInfo* const alias = argument.alias_info();
+    if (alias != nullptr) return alias->isWrite() && !changes_view_;
+    return name_.find("batch_norm") != std::string_view::npos && name_.find("backward") == std::string_view::npos &&
+           IsAmong(argument.name(), kStatistics);
+  }
+
+  Elements After(const c10::Argument& argument) const {
+    if (!Writes(argument)) return Elements::kUnnoted;
+    return later_ ? Elements::kLater : Elements::kWritten;
+  }
+
+  bool IsReturned(const c10::Argument& argument) const {
+    const c10::AliasInfo* const alias = argument.alias_info();
+    return alias != nullptr && std::any_of(schema_.returns().begin(), schema_.returns().end(), [&](const auto& result) {
+             return result.alias_info() != nullptr && *result.alias_info() == *alias;
+           });
+  }
+
+  Elements Returned(const c10::Argument& result) const {
+    if (later_) return Elements::kLater;
+    if (OnlyAllocates(name_)) return Elements::kAllocated;
+    if (changes_view_) return Elements::kView;
+    const c10::AliasInfo* const alias = result.alias_info();
+    return alias == nullptr || alias->isWrite() ? Elements::kWritten : Elements::kView;
+  }
+
+ private:
+  static constexpr std::string_view kWaits = "wait_tensor";
+
+  bool IsFirst(const c10::Argument& argument) const { return &argument == schema_.arguments().data(); }
+  // Of c10d's operators, whose schemas don't say so.
+  bool IsOutput(const c10::Argument& argument) const {
+    if (argument.name().starts_with("output")) return true;
+    return space_ == "c10d" && argument.name() == "tensors" && name_ != "send" && name_ != "barrier";
+  }
+
+  const c10::FunctionSchema& schema_;
+  std::string_view name_;  // without namespace and overload
+  std::string_view space_;
+  bool later_ = false;         // asynchronous work writes its results
+  bool changes_view_ = false;  // of a tensor in place
+};
 
 class Describer {
  public:
@@ -120,6 +190,27 @@ class Describer {
 
 }  // namespace
 
+bool OnlyAllocates(std::string_view api) {
+  static constexpr std::string_view kNames[] = {"empty",
+                                                "empty_like",
+                                                "empty_permuted",
+                                                "empty_quantized",
+                                                "empty_strided",
+                                                "new_empty",
+                                                "new_empty_strided",
+                                                "_empty_affine_quantized",
+                                                "_empty_per_channel_affine_quantized",
+                                                "resize",
+                                                "resize_",
+                                                "resize_as_",
+                                                "_resize_output_"};
+  if (const size_t colon = api.rfind("::"); colon != std::string_view::npos) {
+    api.remove_prefix(colon + 2);
+    return IsAmong(api.substr(0, api.find('.')), kNames);
+  }
+  return IsAmong(api.substr(api.rfind('.') + 1), kNames);
+}
+
 void OperatorPlans::WatchRemovals() {
   struct Listener final : c10::OpRegistrationListener {
     void onOperatorRegistered(const c10::OperatorHandle&) override {}
@@ -150,11 +241,18 @@ std::unique_ptr<OperatorPlan> OperatorPlans::Make(const c10::FunctionSchema& sch
   plan->foreign = space != "aten" && space != "prim" && space != "prims" && space != "quantized" && space != "mkldnn" &&
                   space != "mkl" && space != "onednn" && space != "inductor" && space != "c10d" &&
                   space != "_c10d_functional" && space != "profiler" && space != "fbgemm" && space != "sparse";
+  const ElementPlan elements(schema);
+  for (const c10::Argument& result : schema.returns()) plan->returns.push_back(elements.Returned(result));
   for (const c10::Argument& argument : schema.arguments()) {
     ArgumentPlan& own = plan->arguments.emplace_back();
     own.name = argument.name();
     own.int_kind = KindOf(argument);
-    own.elements_are_read = ElementsAreRead(schema, argument);
+    own.before = elements.Before(argument);
+    own.after_exception = elements.After(argument);
+    if (!elements.IsReturned(argument)) own.after = own.after_exception;
+    plan->writes |= own.after_exception != Elements::kUnnoted;
+    if (own.name == "src") plan->source = plan->arguments.size() - 1;
+    if (own.name == "non_blocking") plan->non_blocking = static_cast<int>(plan->arguments.size()) - 1;
     if (!argument.kwarg_only()) plan->positional = plan->arguments.size();
     if (argument.default_value().has_value()) {
       ConfigBuilder config;

@@ -30,8 +30,11 @@ enum class IntKind : char { kInt, kDtype, kLayout, kMemoryFormat };
 struct ArgumentPlan {
   std::string name;
   IntKind int_kind = IntKind::kInt;
-  bool elements_are_read = true;  // of a tensor; false if only its metadata matters
   std::string described_default;  // empty: it has none
+  // Of tensors: before the call, after it, and after it if it raised. kUnnoted: it doesn't write them, or returns them.
+  Elements before = Elements::kRead;
+  Elements after = Elements::kUnnoted;
+  Elements after_exception = Elements::kUnnoted;
 };
 
 struct OperatorPlan {
@@ -40,7 +43,15 @@ struct OperatorPlan {
   bool foreign = false;   // not one of PyTorch's own, whose inner calls are not recorded
   size_t positional = 0;  // the rest of `arguments` is keyword-only
   std::vector<ArgumentPlan> arguments;
+  std::vector<Elements> returns;  // of the tensors of each
+  bool writes = false;            // some arguments
+  int non_blocking = -1;          // a flag among the arguments; -1: there is none
+  size_t source = 0;              // what it then copies
 };
+
+// Whether a call of this name ("torch.empty", "aten::resize_", with or without an overload) returns memory without
+// contents, or changes what a tensor shows of its memory.
+bool OnlyAllocates(std::string_view api);
 
 // Appends the description of one argument to a ConfigBuilder or to a call's key. A C++ value is described like the
 // value that it is boxed into.
@@ -160,19 +171,25 @@ std::string SchemaTextOf(std::string_view api);
 // it: enums by name, wrapped numbers as numbers, defaults at the end left out.
 class OperatorCallDescriber {
  public:
-  OperatorCallDescriber(const OperatorPlan& plan, ConfigBuilder* config)
-      : next_(plan.arguments.data()), config_(config), arguments_(plan.head, plan.positional, config) {}
+  // `elements`: which of them hold for the arguments.
+  OperatorCallDescriber(const OperatorPlan& plan, ConfigBuilder* config,
+                        Elements ArgumentPlan::* elements = &ArgumentPlan::before)
+      : next_(plan.arguments.data()),
+        elements_(elements),
+        config_(config),
+        arguments_(plan.head, plan.positional, config) {}
 
   // `argument` as C++ or as PyTorch's boxed calls pass it.
   template <typename Argument>
   void Add(const Argument& argument) {
     const ArgumentPlan& plan = *next_++;
-    config_->SetElementsAreRead(plan.elements_are_read);
+    config_->SetElements(plan.*elements_);
     arguments_.Add(plan.name, plan.described_default, [&] { DescribeArgument(plan.int_kind, argument, config_); });
   }
 
  private:
   const ArgumentPlan* next_;
+  Elements ArgumentPlan::* const elements_;
   ConfigBuilder* const config_;
   SchemaArguments arguments_;
 };

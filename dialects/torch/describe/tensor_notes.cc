@@ -16,6 +16,8 @@
 
 #include "dialects/torch/describe/describe.h"
 #include "dialects/torch/describe/object_numbers.h"
+#include "dialects/torch/describe/tensor_elements.h"
+#include "dialects/torch/describe/tensor_numbers.h"
 #include "serialize/model/tensor_notes.h"
 #include "tracer/record/recorder.h"
 
@@ -27,12 +29,6 @@ constexpr int64_t kMaxRangeElements = 4096;
 // At most this many elements are kept themselves: lengths, offsets and labels of a batch, shapes.
 constexpr int64_t kMaxKeptElements = 32;
 
-// The field behind an accessor that may call Python (describe_tensor.cc). So may all of a tensor's accessors without
-// `_default` in their names; those with it throw if sizes are symbolic.
-struct NotedFields : c10::TensorImpl {
-  static int64_t StorageOffsetOf(const c10::TensorImpl& tensor) { return tensor.*(&NotedFields::storage_offset_); }
-};
-
 std::optional<TensorNote::Identity> IdentityOf(const c10::TensorImpl& impl) {
   TensorNote::Identity identity;
   identity.tensor = NumberOf(impl);
@@ -40,56 +36,15 @@ std::optional<TensorNote::Identity> IdentityOf(const c10::TensorImpl& impl) {
   if (!impl.has_storage() || !impl.unsafe_storage()) return identity;
   identity.storage = NumberOf(*impl.unsafe_storage().unsafeGetStorageImpl());
   if (!impl.has_symbolic_sizes_strides()) {
-    identity.offset = static_cast<uint64_t>(std::max<int64_t>(0, NotedFields::StorageOffsetOf(impl)));
+    identity.offset = static_cast<uint64_t>(std::max<int64_t>(0, PassiveFields::StorageOffsetOf(impl)));
   }
   return identity;
 }
 
 std::atomic<bool> g_identities{false};
 std::atomic<bool> g_ranges{false};
+std::atomic<WhichNumbers> g_numbers{WhichNumbers::kNone};
 std::atomic<uint64_t> g_contents_bytes{0};
-
-// Null: there is no data, or the program has forbidden to read it.
-const char* DataOf(const c10::Storage& storage) {
-  try {
-    return static_cast<const char*>(storage.data());
-  } catch (const c10::Error&) {
-    return nullptr;
-  }
-}
-
-// The first of a tensor's elements; null if they are not in CPU memory that can be read as it is, or the sizes are
-// unknown.
-const char* ElementsOf(const c10::TensorImpl& impl) {
-  if (impl.key_set().has_any(c10::sparse_ks | c10::sparse_csr_ks | c10::mkldnn_ks | c10::functorch_transforms_ks |
-                             c10::python_ks | c10::DispatchKeySet(c10::DispatchKey::Functionalize) |
-                             c10::DispatchKeySet(c10::DispatchKey::NestedTensor)) ||
-      impl.has_symbolic_sizes_strides() || !impl.has_storage() || !impl.unsafe_storage() ||
-      impl.unsafe_storage().device_type() != c10::kCPU) {
-    return nullptr;
-  }
-  const c10::Storage& storage = impl.unsafe_storage();
-  const char* const start = DataOf(storage);
-  const c10::SymInt bytes = storage.sym_nbytes();
-  if (start == nullptr || bytes.is_heap_allocated()) return nullptr;
-  // A tensor may claim more than its storage holds.
-  const c10::IntArrayRef sizes = impl.sizes_default(), strides = impl.strides_default();
-  const int64_t offset = NotedFields::StorageOffsetOf(impl);
-  int64_t last = offset;
-  for (size_t d = 0; d < sizes.size(); ++d) {
-    if (sizes[d] == 0) return nullptr;
-    int64_t reach;
-    if (strides[d] < 0 || __builtin_mul_overflow(sizes[d] - 1, strides[d], &reach) ||
-        __builtin_add_overflow(last, reach, &last)) {
-      return nullptr;
-    }
-  }
-  const size_t itemsize = impl.dtype().itemsize();
-  if (last < 0 || (static_cast<uint64_t>(last) + 1) * itemsize > static_cast<uint64_t>(bytes.as_int_unchecked())) {
-    return nullptr;
-  }
-  return start + static_cast<size_t>(offset) * itemsize;
-}
 
 // Calls `visit(element)` for the address of each, in row-major order.
 template <typename Visit>
@@ -179,14 +134,20 @@ std::optional<TensorNote::Range> RangeOf(const c10::TensorImpl& impl, const char
 
 void TakeNotes(const c10::TensorImpl& impl, ConfigBuilder* config) {
   TensorNote note;
+  const WhichNumbers numbers = g_numbers.load(std::memory_order_relaxed);
+  const Elements elements = config->elements();
+  if (elements == Elements::kUnnoted) return;
+  if (numbers != WhichNumbers::kNone) {
+    note.numbers = NumbersOfTensor(impl, elements, /*arguments=*/numbers == WhichNumbers::kAll);
+  }
   if (g_identities.load(std::memory_order_relaxed)) note.identity = IdentityOf(impl);
   const bool of_integers =
       impl.dtype().isScalarType() && c10::isIntegralType(c10::typeMetaToScalarType(impl.dtype()), /*includeBool=*/true);
   const bool of_all_calls = of_integers && g_ranges.load(std::memory_order_relaxed);
-  const bool of_first_call = of_integers && config->takes_first_notes() && config->elements_are_read();
+  const bool of_first_call = of_integers && config->takes_first_notes() && elements == Elements::kRead;
   const uint64_t contents_bytes = g_contents_bytes.load(std::memory_order_relaxed);
   std::string contents;
-  const char* const first = contents_bytes != 0 || of_all_calls || of_first_call ? ElementsOf(impl) : nullptr;
+  const char* const first = contents_bytes != 0 || of_all_calls || of_first_call ? ElementsOf(impl).first : nullptr;
   if (first != nullptr) {
     const int64_t count = impl.numel_default();
     const bool has_range = count <= kMaxRangeElements && (of_all_calls || (of_first_call && IsReadable(impl, first)));
@@ -203,7 +164,7 @@ void TakeNotes(const c10::TensorImpl& impl, ConfigBuilder* config) {
       }
     }
   }
-  if (note.identity || note.range || note.contents) config->Note(note);
+  if (note.identity || note.range || note.contents || note.numbers) config->Note(note);
 }
 
 }  // namespace
@@ -234,12 +195,16 @@ absl::Status TensorNotesHook::Install() {
   g_identities = options_.ids;
   g_ranges = options_.int_ranges == WhichCalls::kAll;
   g_contents_bytes = options_.values;
+  g_numbers = options_.numbers;
+  g_what_is_written_wanted = options_.numbers != WhichNumbers::kNone;
   g_tensor_notes_wanted = options_.ids || g_ranges || options_.values != 0;
   return absl::OkStatus();
 }
 
 void TensorNotesHook::Uninstall() {
   g_tensor_notes_wanted = false;
+  g_what_is_written_wanted = false;
+  g_numbers = WhichNumbers::kNone;
   g_identities = false;
   EndObjectNumbers();
 }

@@ -16,6 +16,8 @@
 namespace torchtrace::torch_dialect {
 
 inline std::atomic<bool> g_tensor_notes_wanted{false};
+// Whether there are notes on what calls write.
+inline std::atomic<bool> g_what_is_written_wanted{false};
 
 // DescribeTensor calls this after each tensor. It is as passive: it reads elements only on the CPU, from memory that is
 // already there; for first notes (ConfigBuilder), which need no option, it first checks that the memory is readable.

@@ -22,6 +22,8 @@
 #include "dialects/torch/common/thread_starts.h"
 #include "dialects/torch/describe/describe.h"
 #include "dialects/torch/describe/operator_plan.h"
+#include "dialects/torch/describe/tensor_elements.h"
+#include "dialects/torch/describe/tensor_notes.h"
 #include "dialects/torch/dispatch/threads_with_key.h"
 #include "dialects/torch/dispatch/unboxed_operators.h"
 #include "dialects/torch/dispatch/virtual_functions.h"
@@ -78,29 +80,59 @@ std::string ExceptionName() {
   }
 }
 
-// Describes the boxed results of an operator: the last values on `stack`.
-void DescribeResults(const c10::OperatorHandle& op, const torch::jit::Stack& stack, ConfigBuilder* config) {
-  const size_t count = std::min(op.schema().returns().size(), stack.size());
-  config->BeginResult(count);
-  for (size_t i = stack.size() - count; i < stack.size(); ++i) DescribeArgument(IntKind::kInt, stack[i], config);
-}
+// Describes the results of one call, in order.
+class ResultDescriber {
+ public:
+  // `under_way`: the results are, like those of collectives.
+  ResultDescriber(const OperatorPlan& plan, size_t count, bool under_way, ConfigBuilder* config)
+      : plan_(plan), under_way_(under_way), config_(config) {
+    config->BeginResult(count);
+  }
+
+  template <typename Result>
+  void Add(const Result& result) {
+    config_->SetElements(under_way_                     ? Elements::kLater
+                         : next_ < plan_.returns.size() ? plan_.returns[next_]
+                                                        : Elements::kReturned);
+    ++next_;
+    DescribeArgument(IntKind::kInt, result, config_);
+  }
+  void Add(const c10::intrusive_ptr<c10::TensorImpl>& result) { Add(at::Tensor(result)); }
+  void Add(const std::vector<at::Tensor>& result) { Add(at::TensorList(result)); }
+
+ private:
+  const OperatorPlan& plan_;
+  const bool under_way_;
+  ConfigBuilder* const config_;
+  size_t next_ = 0;
+};
 
 template <typename Result>
-void DescribeResults(const Result& result, ConfigBuilder* config) {
-  config->BeginResult(1);
-  DescribeArgument(IntKind::kInt, result, config);
-}
-void DescribeResults(const c10::intrusive_ptr<c10::TensorImpl>& result, ConfigBuilder* config) {
-  DescribeResults(at::Tensor(result), config);
-}
-void DescribeResults(const std::vector<at::Tensor>& result, ConfigBuilder* config) {
-  config->BeginResult(1);
-  DescribeArgument(IntKind::kInt, at::TensorList(result), config);
+void DescribeResults(const OperatorPlan& plan, bool under_way, const Result& result, ConfigBuilder* config) {
+  ResultDescriber(plan, 1, under_way, config).Add(result);
 }
 template <typename... Results>
-void DescribeResults(const std::tuple<Results...>& results, ConfigBuilder* config) {
-  config->BeginResult(sizeof...(Results));
-  std::apply([config](const auto&... result) { (DescribeArgument(IntKind::kInt, result, config), ...); }, results);
+void DescribeResults(const OperatorPlan& plan, bool under_way, const std::tuple<Results...>& results,
+                     ConfigBuilder* config) {
+  ResultDescriber describer(plan, sizeof...(Results), under_way, config);
+  std::apply([&describer](const auto&... result) { (describer.Add(result), ...); }, results);
+}
+// The boxed results of an operator: the last values on `stack`.
+void DescribeResults(const OperatorPlan& plan, bool under_way, const torch::jit::Stack& stack, ConfigBuilder* config) {
+  const size_t count = std::min(plan.returns.size(), stack.size());
+  ResultDescriber describer(plan, count, under_way, config);
+  for (size_t i = stack.size() - count; i < stack.size(); ++i) describer.Add(stack[i]);
+}
+
+bool IsElsewhere(const at::Tensor& tensor) {
+  return tensor.defined() && PassiveFields::DeviceOf(*tensor.unsafeGetTensorImpl()) != c10::Device(c10::kCPU);
+}
+
+template <typename Described>
+[[gnu::noinline]] void RecordException(const Described& described) {
+  const std::string name = ExceptionName();
+  if (!described.DescribesException()) return t_thread.Raise(name);
+  t_thread.Raise(name, [&](ConfigBuilder* config) { described.DescribeException(config); });
 }
 
 // Records the entry of an operator's call as ThreadState::Enter does.
@@ -111,22 +143,59 @@ bool Enter(const Describe& describe) {
   return recorded;
 }
 
-// Makes a call, and records its end if its entry is `recorded`. If `call` returns nothing, `describe_results(config)`
-// describes the results, which it has left elsewhere.
-template <typename Call, typename DescribeOwn = std::nullptr_t>
-auto RecordEnd(bool recorded, Call&& call, DescribeOwn&& describe_results = nullptr) -> decltype(call()) {
+// A call whose arguments are the last ones on `stack`, which it replaces by its results.
+class BoxedCall {
+ public:
+  BoxedCall(const c10::OperatorHandle& op, const torch::jit::Stack& stack) : op_(op), stack_(stack) {}
+
+  // Once the call is entered.
+  void Keep() {
+    if (!g_what_is_written_wanted.load(std::memory_order_relaxed)) [[likely]]
+      return;
+    const OperatorPlan& plan = t_plans.Get(op_.schema());
+    const auto first = stack_.end() - static_cast<ptrdiff_t>(plan.arguments.size());
+    if (plan.writes) arguments_.assign(first, stack_.end());
+    if (plan.non_blocking >= 0) {
+      const c10::IValue& source = first[static_cast<ptrdiff_t>(plan.source)];
+      under_way_ = first[plan.non_blocking].toOptional<bool>().value_or(false) && source.isTensor() &&
+                   IsElsewhere(source.toTensor());
+    }
+  }
+  void DescribeEnd(ConfigBuilder* config) const {
+    // Calls inside may have removed operators.
+    const OperatorPlan& plan = t_plans.Get(op_.schema());
+    DescribeWritten(plan, &ArgumentPlan::after, config);
+    DescribeResults(plan, under_way_, stack_, config);
+  }
+  bool DescribesException() const { return !arguments_.empty(); }
+  void DescribeException(ConfigBuilder* config) const {
+    DescribeWritten(t_plans.Get(op_.schema()), &ArgumentPlan::after_exception, config);
+  }
+
+ private:
+  void DescribeWritten(const OperatorPlan& plan, Elements ArgumentPlan::* elements, ConfigBuilder* config) const {
+    if (arguments_.size() != plan.arguments.size()) return;
+    OperatorCallDescriber describer(plan, config, elements);
+    for (const c10::IValue& argument : arguments_) describer.Add(argument);
+    config->KeepWritten();
+  }
+
+  const c10::OperatorHandle& op_;
+  const torch::jit::Stack& stack_;
+  std::vector<c10::IValue> arguments_;  // that it had, if it writes some of them
+  bool under_way_ = false;
+};
+
+// Makes a call, and records its end if its entry is `recorded`, as `described` describes it.
+template <typename Call, typename Described>
+auto RecordEnd(bool recorded, const Described& described, Call&& call) -> decltype(call()) {
   try {
     if constexpr (std::is_void_v<decltype(call())>) {
       call();
-      if (!recorded) return;
-      if constexpr (std::is_null_pointer_v<std::remove_cvref_t<DescribeOwn>>) {
-        t_thread.Leave();
-      } else {
-        t_thread.Leave(describe_results);
-      }
+      if (recorded) t_thread.Leave([&](ConfigBuilder* config) { described.DescribeEnd(config); });
     } else {
       decltype(auto) result = call();
-      if (recorded) t_thread.Leave([&](ConfigBuilder* config) { DescribeResults(result, config); });
+      if (recorded) t_thread.Leave([&](ConfigBuilder* config) { described.DescribeEnd(result, config); });
       return result;
     }
   } catch (const abi::__forced_unwind&) {
@@ -134,7 +203,7 @@ auto RecordEnd(bool recorded, Call&& call, DescribeOwn&& describe_results = null
     // handler must rethrow this.
     throw;
   } catch (...) {
-    if (recorded && t_thread.recorder != nullptr) t_thread.Raise(ExceptionName());
+    if (recorded && t_thread.recorder != nullptr) RecordException(described);
     throw;
   }
 }
@@ -188,17 +257,17 @@ void Fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::ji
     const OperatorPlan* const plan = DescribeBoxedCall(op, *stack, call);
     foreign = plan != nullptr && plan->foreign;
   };
-  RecordEnd(
-      Enter(describe),
-      [&] {
-        if (foreign || GoesToPython(keys)) {
-          op.redispatchBoxed(keys & kBelowKey, stack);
-        } else {
-          const Inside inside;
-          op.redispatchBoxed(keys & kBelowKey, stack);
-        }
-      },
-      [&](ConfigBuilder* config) { DescribeResults(op, *stack, config); });
+  BoxedCall boxed(op, *stack);
+  const bool recorded = Enter(describe);
+  if (recorded) boxed.Keep();
+  RecordEnd(recorded, boxed, [&] {
+    if (foreign || GoesToPython(keys)) {
+      op.redispatchBoxed(keys & kBelowKey, stack);
+    } else {
+      const Inside inside;
+      op.redispatchBoxed(keys & kBelowKey, stack);
+    }
+  });
 }
 
 // An operator with an unboxed kernel. Never freed: PyTorch's own operators are never deregistered.
@@ -218,6 +287,42 @@ struct UnboxedPlan {
   });
 }
 
+// What such a call wrote.
+[[gnu::noinline]] void DescribeWritten(const UnboxedPlan& unboxed, const void* const* values,
+                                       Elements ArgumentPlan::* elements, ConfigBuilder* config) {
+  if (!unboxed.plan->writes || !g_what_is_written_wanted.load(std::memory_order_relaxed)) return;
+  OperatorCallDescriber describer(*unboxed.plan, config, elements);
+  for (size_t i = 0; i < unboxed.plan->arguments.size(); ++i) {
+    describer.Add(CppValue{&unboxed.arguments[i], values[i]});
+  }
+  config->KeepWritten();
+}
+
+// Whether the call copies from a device and goes on while that is under way.
+bool IsUnderWay(const OperatorPlan& plan, const void* const* values) {
+  return plan.non_blocking >= 0 && *static_cast<const bool*>(values[plan.non_blocking]) &&
+         IsElsewhere(*static_cast<const at::Tensor*>(values[plan.source]));
+}
+
+class UnboxedCall {
+ public:
+  UnboxedCall(const UnboxedPlan& unboxed, const void* const* values) : unboxed_(unboxed), values_(values) {}
+
+  template <typename Result>
+  void DescribeEnd(const Result& result, ConfigBuilder* config) const {
+    DescribeWritten(unboxed_, values_, &ArgumentPlan::after, config);
+    DescribeResults(*unboxed_.plan, IsUnderWay(*unboxed_.plan, values_), result, config);
+  }
+  bool DescribesException() const { return unboxed_.plan->writes; }
+  void DescribeException(ConfigBuilder* config) const {
+    DescribeWritten(unboxed_, values_, &ArgumentPlan::after_exception, config);
+  }
+
+ private:
+  const UnboxedPlan& unboxed_;
+  const void* const* const values_;
+};
+
 template <typename Operator, typename Signature = typename Operator::schema>
 struct Unboxed;
 template <typename Operator, typename Result, typename... Arguments>
@@ -230,7 +335,7 @@ struct Unboxed<Operator, Result(Arguments...)> {
       return Operator::redispatch(keys & kBelowKey, arguments...);
     };
     const void* const values[] = {std::addressof(arguments)...};
-    return RecordEnd(EnterUnboxed(plan, values), call);
+    return RecordEnd(EnterUnboxed(plan, values), UnboxedCall(plan, values), call);
   }
 
   static constexpr CppArgument kArguments[] = {kCppArgument<std::remove_cvref_t<Arguments>>...};
@@ -268,21 +373,29 @@ void DispatchInPython(const Table* table, const c10::OperatorHandle& op, torch::
     const SeenInPython seen;
     return g_dispatch(table, op, stack);
   }
-  RecordEnd(
-      Enter([&](auto* call) { DescribeBoxedCall(op, *stack, call); }), [&] { g_dispatch(table, op, stack); },
-      [&](ConfigBuilder* config) { DescribeResults(op, *stack, config); });
+  BoxedCall boxed(op, *stack);
+  const bool recorded = Enter([&](auto* call) { DescribeBoxedCall(op, *stack, call); });
+  if (recorded) boxed.Keep();
+  RecordEnd(recorded, boxed, [&] { g_dispatch(table, op, stack); });
 }
 
 c10::intrusive_ptr<c10::TensorImpl> DetachInPython(const Table* table, const c10::TensorImpl* self) {
   if (!RecordsSubclasses()) return g_detach(table, self);
+  static const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::detach", "");
   const auto describe = [self](auto* call) {
-    static const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::detach", "");
     const torch::jit::Stack stack = {
         at::Tensor(c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(
             const_cast<c10::TensorImpl*>(self)))};
     DescribeBoxedCall(op, stack, call);
   };
-  return RecordEnd(Enter(describe), [&] { return g_detach(table, self); });
+  struct Detached {
+    void DescribeEnd(const c10::intrusive_ptr<c10::TensorImpl>& result, ConfigBuilder* config) const {
+      DescribeResults(t_plans.Get(op.schema()), /*under_way=*/false, result, config);
+    }
+    bool DescribesException() const { return false; }
+    void DescribeException(ConfigBuilder*) const {}
+  };
+  return RecordEnd(Enter(describe), Detached(), [&] { return g_detach(table, self); });
 }
 
 std::unique_ptr<torch::Library> g_library;

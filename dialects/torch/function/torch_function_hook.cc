@@ -20,6 +20,8 @@
 #include "dialects/torch/common/api_names.h"
 #include "dialects/torch/common/thread_starts.h"
 #include "dialects/torch/describe/describe.h"
+#include "dialects/torch/describe/operator_plan.h"
+#include "dialects/torch/describe/tensor_notes.h"
 #include "serialize/base/version_spans.h"
 
 namespace torchtrace::torch_dialect {
@@ -51,8 +53,9 @@ std::vector<HandedOn> FunctionProtocol(const TorchVersion& torch) {
 }
 
 struct OpenFunction {
-  bool open = false;      // the thread is inside a call of level 1: what that calls is not recorded
-  bool recorded = false;  // and that call was recorded
+  bool open = false;       // the thread is inside a call of level 1: what that calls is not recorded
+  bool recorded = false;   // and that call was recorded
+  bool allocates = false;  // it returns memory without contents
   // What a running backward pass interrupted: what the pass calls of Python is recorded again.
   OpenFunction* interrupted = nullptr;
 };
@@ -116,7 +119,12 @@ void EndFunction(PyObject* result) {
     return EndBackward();
   }
   t_function.open = false;
-  if (t_function.recorded) EndCall(result, DescribePython);
+  const bool allocates = std::exchange(t_function.allocates, false);
+  if (!t_function.recorded) return;
+  EndCall(result, [allocates](PyObject* value, ConfigBuilder* config) {
+    if (allocates) config->SetElements(Elements::kAllocated);
+    DescribePython(value, config);
+  });
 }
 
 // has_torch_function, has_torch_function_unary, has_torch_function_variadic
@@ -184,6 +192,7 @@ class FunctionCalls final : public python_dialect::RecordedCalls<DescribePython,
     const bool formed = api.form != nullptr && api.form->Bind(api.object, arguments, &bound);
     if (formed && !api.form->HandsOn(bound, IsPlainTensorType)) return false;
     t_function.open = true;
+    t_function.allocates = g_what_is_written_wanted.load(std::memory_order_relaxed) && OnlyAllocates(api.name);
     t_function.recorded = formed                    ? RecordForm(api, bound)
                           : api.first_argument != 0 ? RecordCallOf(arguments, api.first_argument)
                                                     : Record(api.head, arguments);

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "dialects/torch/describe/operator_plan.h"
+#include "dialects/torch/describe/tensor_notes.h"
 #include "serialize/model/record_facts.h"
 #include "tracer/record/static_tls.h"
 #include "tracer/record/thread_state.h"
@@ -203,6 +204,9 @@ void End(const at::RecordFunction& function, at::ObserverContext* context) {
       const size_t count =
           std::min<size_t>(static_cast<size_t>(std::max<int64_t>(0, function.num_outputs())), outputs.size());
       config->BeginResult(count);
+      if (g_what_is_written_wanted.load(std::memory_order_relaxed) && OnlyAllocates(function.name())) {
+        config->SetElements(Elements::kAllocated);
+      }
       for (size_t i = outputs.size() - count; i < outputs.size(); ++i) {
         DescribeArgument(IntKind::kInt, outputs[i], config);
       }

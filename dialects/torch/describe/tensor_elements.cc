@@ -1,0 +1,54 @@
+#include "dialects/torch/describe/tensor_elements.h"
+
+#include <c10/core/StorageImpl.h>
+
+#include <cstddef>
+
+namespace torchtrace::torch_dialect {
+namespace {
+
+// Null: there is no data, or the program has forbidden to read it.
+const char* DataOf(const c10::Storage& storage) {
+  try {
+    return static_cast<const char*>(storage.data());
+  } catch (const c10::Error&) {
+    return nullptr;
+  }
+}
+
+}  // namespace
+
+TensorElements ElementsOf(const c10::TensorImpl& impl) {
+  if (impl.key_set().has_any(c10::sparse_ks | c10::sparse_csr_ks | c10::mkldnn_ks | c10::functorch_transforms_ks |
+                             c10::python_ks | c10::DispatchKeySet(c10::DispatchKey::Functionalize) |
+                             c10::DispatchKeySet(c10::DispatchKey::NestedTensor)) ||
+      impl.has_symbolic_sizes_strides() || !impl.has_storage() || !impl.unsafe_storage() ||
+      impl.unsafe_storage().device_type() != c10::kCPU) {
+    return {};
+  }
+  const c10::IntArrayRef sizes = impl.sizes_default(), strides = impl.strides_default();
+  for (const int64_t size : sizes) {
+    if (size == 0) return {.empty = true};
+  }
+  const c10::Storage& storage = impl.unsafe_storage();
+  const char* const start = DataOf(storage);
+  const c10::SymInt bytes = storage.sym_nbytes();
+  if (start == nullptr || bytes.is_heap_allocated()) return {};
+  // A tensor may claim more than its storage holds.
+  const int64_t offset = PassiveFields::StorageOffsetOf(impl);
+  int64_t last = offset;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    int64_t reach;
+    if (strides[d] < 0 || __builtin_mul_overflow(sizes[d] - 1, strides[d], &reach) ||
+        __builtin_add_overflow(last, reach, &last)) {
+      return {};
+    }
+  }
+  const size_t itemsize = impl.dtype().itemsize();
+  if (last < 0 || (static_cast<uint64_t>(last) + 1) * itemsize > static_cast<uint64_t>(bytes.as_int_unchecked())) {
+    return {};
+  }
+  return {.first = start + static_cast<size_t>(offset) * itemsize};
+}
+
+}  // namespace torchtrace::torch_dialect

@@ -1,0 +1,34 @@
+// Where the elements of a tensor are, asked without calling anything of the program.
+
+#ifndef TORCHTRACE_DIALECTS_TORCH_DESCRIBE_TENSOR_ELEMENTS_H_
+#define TORCHTRACE_DIALECTS_TORCH_DESCRIBE_TENSOR_ELEMENTS_H_
+
+#include <c10/core/TensorImpl.h>
+
+#include <cstdint>
+#include <optional>
+
+namespace torchtrace::torch_dialect {
+
+// The fields behind TensorImpl's accessors that may call Python: a derived class may name a protected member, and a
+// pointer to it serves any tensor. So may all of a tensor's accessors without `_default` in their names; those with it
+// throw if sizes are symbolic.
+struct PassiveFields : c10::TensorImpl {
+  static int64_t StorageOffsetOf(const c10::TensorImpl& tensor) { return tensor.*(&PassiveFields::storage_offset_); }
+  static const std::optional<c10::Device>& DeviceOf(const c10::TensorImpl& tensor) {
+    return tensor.*(&PassiveFields::device_opt_);
+  }
+};
+
+// What one tensor's memory holds.
+struct TensorElements {
+  // The first element; null if there is none, or they are not in CPU memory that can be read as it is, or the sizes are
+  // unknown.
+  const char* first = nullptr;
+  bool empty = false;  // there are no elements, and the sizes are known
+};
+TensorElements ElementsOf(const c10::TensorImpl& impl);
+
+}  // namespace torchtrace::torch_dialect
+
+#endif  // TORCHTRACE_DIALECTS_TORCH_DESCRIBE_TENSOR_ELEMENTS_H_

@@ -1,0 +1,31 @@
+// The numbers of tensors, for notes on calls: which tensors have any at the moment, and which were read already.
+
+#ifndef TORCHTRACE_DIALECTS_TORCH_DESCRIBE_TENSOR_NUMBERS_H_
+#define TORCHTRACE_DIALECTS_TORCH_DESCRIBE_TENSOR_NUMBERS_H_
+
+#include <c10/core/TensorImpl.h>
+
+#include <optional>
+
+#include "serialize/model/config_builder.h"
+#include "serialize/model/tensor_notes.h"
+
+namespace torchtrace::torch_dialect {
+
+// The numbers of a tensor in CPU memory that is described as `elements`; nothing if it has none of its own:
+//
+// - memory that wasn't written since it was allocated. A storage counts as written as a whole.
+// - views, and results that are arguments as they were.
+// - what asynchronous work writes, until the next call takes it.
+// - meta, fake and functorch's tensors, symbolic sizes, conjugates and negatives whose elements are not computed yet.
+//
+// Of sparse and nested tensors those of their values; of quantized ones those of the integers. An argument, or a result
+// of a call of unknown schema, is read only if it isn't exactly the tensor (storage, memory, dtype, offset, sizes,
+// strides, version) that was read last of its storage. What writes to memory without ATen (NumPy, Triton) is unseen.
+//
+// `arguments`: false leaves those out. As passive as NoteTensor; needs object numbers (object_numbers.h).
+std::optional<TensorNote::Numbers> NumbersOfTensor(const c10::TensorImpl& impl, Elements elements, bool arguments);
+
+}  // namespace torchtrace::torch_dialect
+
+#endif  // TORCHTRACE_DIALECTS_TORCH_DESCRIBE_TENSOR_NUMBERS_H_
