@@ -11,7 +11,9 @@
 #include <cstddef>
 #include <memory>
 #include <mutex>
-#include <unordered_map>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
 
 namespace torchtrace::torch_dialect {
 namespace {
@@ -74,22 +76,25 @@ class ObjectNumbers {
   }
 
   uint64_t Of(const Object& object) {
-    const VirtualTable table = TableOf(object);
-    // This takes the loader's lock before ours: a thread that holds it may delete objects.
-    const bool watched = RealDeleter(table) != nullptr;
-    const Pages pages = watched ? Pages() : ReadOnlyPages(table + kDeleting);
+    const Place place = PlaceOf(object);
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (!open_ || (!watched && !Watch(table, pages))) return 0;
-    return EntryOf(object).number;
+    Entry* const entry = EntryOf(object, place);
+    return entry == nullptr ? 0 : entry->number;
   }
 
-  std::shared_ptr<StorageState> StateOf(const Object& storage) {
-    if (Of(storage) == 0) return nullptr;
+  TensorNumber Of(const Object& tensor, const Object* storage, bool with_state) {
+    const Place tensor_place = PlaceOf(tensor);
+    const Place storage_place = storage == nullptr ? Place() : PlaceOf(*storage);
+    TensorNumber number;
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (!open_) return nullptr;
-    std::shared_ptr<StorageState>& state = EntryOf(storage).state;
-    if (state == nullptr) state = std::make_shared<StorageState>();
-    return state;
+    if (const Entry* const entry = EntryOf(tensor, tensor_place)) number.tensor = entry->number;
+    if (storage == nullptr) return number;
+    if (Entry* const entry = EntryOf(*storage, storage_place)) {
+      number.storage = entry->number;
+      if (with_state && entry->state == nullptr) entry->state = std::make_shared<StorageState>();
+      number.state = entry->state;
+    }
+    return number;
   }
 
   uint64_t last() {
@@ -112,11 +117,24 @@ class ObjectNumbers {
     uint64_t number;
     std::shared_ptr<StorageState> state;  // null until it is wanted
   };
-  // With the lock.
-  Entry& EntryOf(const Object& object) {
+  // What is needed to watch an object's class. Finding it takes the loader's lock, which must be before ours: a thread
+  // that holds it may delete objects.
+  struct Place {
+    bool watched = false;
+    Pages pages;
+  };
+  Place PlaceOf(const Object& object) const {
+    const VirtualTable table = TableOf(object);
+    if (RealDeleter(table) != nullptr) [[likely]]
+      return {.watched = true, .pages = {}};
+    return {.watched = false, .pages = ReadOnlyPages(table + kDeleting)};
+  }
+  // With the lock. Null: the object can't have a number.
+  Entry* EntryOf(const Object& object, const Place& place) {
+    if (!open_ || (!place.watched && !Watch(TableOf(object), place.pages))) return nullptr;
     const auto [entry, is_new] = numbers_.try_emplace(&object, Entry{last_ + 1, nullptr});
     last_ += is_new;
-    return entry->second;
+    return &entry->second;
   }
 
   struct Watched {
@@ -166,7 +184,7 @@ class ObjectNumbers {
 
   std::mutex mutex_;
   std::atomic<bool> open_{false};
-  std::unordered_map<const Object*, Entry> numbers_;
+  absl::flat_hash_map<const Object*, Entry> numbers_;
   uint64_t last_ = 0;
   // Tensors have about ten classes, storages one.
   std::array<Watched, 64> watched_;
@@ -180,8 +198,9 @@ void EndObjectNumbers() { ObjectNumbers::Get().End(); }
 uint64_t LastNumber() { return ObjectNumbers::Get().last(); }
 std::vector<uint64_t> LivingNumbers(uint64_t least) { return ObjectNumbers::Get().Living(least); }
 uint64_t NumberOf(const c10::intrusive_ptr_target& object) { return ObjectNumbers::Get().Of(object); }
-std::shared_ptr<StorageState> StateOf(const c10::intrusive_ptr_target& storage) {
-  return ObjectNumbers::Get().StateOf(storage);
+TensorNumber NumberOf(const c10::intrusive_ptr_target& tensor, const c10::intrusive_ptr_target* storage,
+                      bool with_state) {
+  return ObjectNumbers::Get().Of(tensor, storage, with_state);
 }
 
 }  // namespace torchtrace::torch_dialect

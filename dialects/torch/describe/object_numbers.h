@@ -27,8 +27,15 @@ void EndObjectNumbers();
 // caller holds a reference. Calls no code of the program.
 uint64_t NumberOf(const c10::intrusive_ptr_target& object);
 
-// What is remembered of a storage as long as it lives; null: it has no number.
-std::shared_ptr<StorageState> StateOf(const c10::intrusive_ptr_target& storage);
+// The same of a tensor and its storage.
+struct TensorNumber {
+  uint64_t tensor = 0;
+  uint64_t storage = 0;
+  std::shared_ptr<StorageState> state;  // what is remembered of the storage as long as it lives
+};
+// `storage`: may be null. `with_state`: the result has a state if the storage has a number.
+TensorNumber NumberOf(const c10::intrusive_ptr_target& tensor, const c10::intrusive_ptr_target* storage,
+                      bool with_state);
 
 // The last number that was given, and the numbers above `least` whose objects live, in order.
 uint64_t LastNumber();

@@ -248,6 +248,8 @@ std::unique_ptr<OperatorPlan> OperatorPlans::Make(const c10::FunctionSchema& sch
     own.name = argument.name();
     own.int_kind = KindOf(argument);
     own.before = elements.Before(argument);
+    // torch.tensor has filled its memory without an operator; of its allocation only level 4 is informed.
+    if (level == kRecordLevel && schema.name() == "aten::lift_fresh") own.before = Elements::kWritten;
     own.after_exception = elements.After(argument);
     if (!elements.IsReturned(argument)) own.after = own.after_exception;
     plan->writes |= own.after_exception != Elements::kUnnoted;
@@ -262,6 +264,13 @@ std::unique_ptr<OperatorPlan> OperatorPlans::Make(const c10::FunctionSchema& sch
     }
   }
   return plan;
+}
+
+void DescribeWritten(const OperatorPlan& plan, c10::ArrayRef<c10::IValue> arguments, Elements ArgumentPlan::* elements,
+                     ConfigBuilder* config) {
+  OperatorCallDescriber describer(plan, config, elements);
+  for (const c10::IValue& argument : arguments) describer.Add(argument);
+  config->KeepWritten();
 }
 
 void DescribeArgument(IntKind kind, const c10::IValue& value, ConfigBuilder* config) {

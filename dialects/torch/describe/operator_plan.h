@@ -194,6 +194,37 @@ class OperatorCallDescriber {
   SchemaArguments arguments_;
 };
 
+// Describes the results of one call, in order.
+class ResultDescriber {
+ public:
+  // `under_way`: the results are, like those of collectives.
+  ResultDescriber(const OperatorPlan& plan, size_t count, bool under_way, ConfigBuilder* config)
+      : plan_(plan), under_way_(under_way), config_(config) {
+    config->BeginResult(count);
+  }
+
+  template <typename Result>
+  void Add(const Result& result) {
+    config_->SetElements(under_way_                     ? Elements::kLater
+                         : next_ < plan_.returns.size() ? plan_.returns[next_]
+                                                        : Elements::kReturned);
+    ++next_;
+    DescribeArgument(IntKind::kInt, result, config_);
+  }
+  void Add(const c10::intrusive_ptr<c10::TensorImpl>& result) { Add(at::Tensor(result)); }
+  void Add(const std::vector<at::Tensor>& result) { Add(at::TensorList(result)); }
+
+ private:
+  const OperatorPlan& plan_;
+  const bool under_way_;
+  ConfigBuilder* const config_;
+  size_t next_ = 0;
+};
+
+// Describes what a call wrote, by the arguments that it had (ConfigBuilder::KeepWritten).
+void DescribeWritten(const OperatorPlan& plan, c10::ArrayRef<c10::IValue> arguments, Elements ArgumentPlan::* elements,
+                     ConfigBuilder* config);
+
 // The same to a call's key.
 class OperatorCallKey {
  public:

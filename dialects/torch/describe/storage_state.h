@@ -13,17 +13,20 @@
 
 namespace torchtrace::torch_dialect {
 
-// The tensor that was read last, and its numbers.
-struct LastRead {
-  static constexpr size_t kMostDims = 6;  // of more, nothing is remembered
+// Elements in row-major order, of a tensor or another one that views the same ones in the same order, and their numbers.
+struct ReadElements {
+  static constexpr size_t kMostDims = 5;  // of more, nothing is remembered
   bool known = false;
+  bool will_change = false;  // PyTorch adds one to the version once the call that wrote them has ended
   uint8_t type = 0;
   uint8_t dims = 0;
   uint32_t version = 0;
-  const void* first = nullptr;  // its first element
+  const void* first = nullptr;
   int64_t storage_bytes = 0;
+  // Without dimensions of size 1, and with neighbours that can be walked as one as one.
   std::array<int64_t, kMostDims> sizes = {};
   std::array<int64_t, kMostDims> strides = {};
+  uint64_t words = 0;  // of the fingerprint (fingerprint.h)
   TensorNote::Numbers numbers = {};
 };
 
@@ -34,7 +37,8 @@ struct StorageState {
   bool under_way = false;                     // asynchronous work writes it, or did
   std::optional<uint32_t> allocated_at = {};  // the version of the tensor that was allocated
   std::optional<uint32_t> version = {};       // of the tensor that was described last
-  LastRead last;
+  // The last ones first. A matrix and its transpose are often read in turn.
+  std::array<ReadElements, 2> read;
 };
 
 }  // namespace torchtrace::torch_dialect

@@ -29,13 +29,14 @@ constexpr int64_t kMaxRangeElements = 4096;
 // At most this many elements are kept themselves: lengths, offsets and labels of a batch, shapes.
 constexpr int64_t kMaxKeptElements = 32;
 
-std::optional<TensorNote::Identity> IdentityOf(const c10::TensorImpl& impl) {
-  TensorNote::Identity identity;
-  identity.tensor = NumberOf(impl);
-  if (identity.tensor == 0) return std::nullopt;
-  if (!impl.has_storage() || !impl.unsafe_storage()) return identity;
-  identity.storage = NumberOf(*impl.unsafe_storage().unsafeGetStorageImpl());
-  if (!impl.has_symbolic_sizes_strides()) {
+const c10::StorageImpl* StorageOf(const c10::TensorImpl& impl) {
+  return impl.has_storage() && impl.unsafe_storage() ? impl.unsafe_storage().unsafeGetStorageImpl() : nullptr;
+}
+
+std::optional<TensorNote::Identity> IdentityOf(const c10::TensorImpl& impl, const TensorNumber& number) {
+  if (number.tensor == 0) return std::nullopt;
+  TensorNote::Identity identity = {.tensor = number.tensor, .storage = number.storage};
+  if (number.storage != 0 && !impl.has_symbolic_sizes_strides()) {
     identity.offset = static_cast<uint64_t>(std::max<int64_t>(0, PassiveFields::StorageOffsetOf(impl)));
   }
   return identity;
@@ -137,10 +138,14 @@ void TakeNotes(const c10::TensorImpl& impl, ConfigBuilder* config) {
   const WhichNumbers numbers = g_numbers.load(std::memory_order_relaxed);
   const Elements elements = config->elements();
   if (elements == Elements::kUnnoted) return;
-  if (numbers != WhichNumbers::kNone) {
-    note.numbers = NumbersOfTensor(impl, elements, /*arguments=*/numbers == WhichNumbers::kAll);
+  if (g_identities.load(std::memory_order_relaxed)) {
+    const bool has_numbers = numbers != WhichNumbers::kNone;
+    const TensorNumber number = NumberOf(impl, StorageOf(impl), /*with_state=*/has_numbers);
+    note.identity = IdentityOf(impl, number);
+    if (has_numbers) {
+      note.numbers = NumbersOfTensor(impl, number.state.get(), elements, /*arguments=*/numbers == WhichNumbers::kAll);
+    }
   }
-  if (g_identities.load(std::memory_order_relaxed)) note.identity = IdentityOf(impl);
   const bool of_integers =
       impl.dtype().isScalarType() && c10::isIntegralType(c10::typeMetaToScalarType(impl.dtype()), /*includeBool=*/true);
   const bool of_all_calls = of_integers && g_ranges.load(std::memory_order_relaxed);
@@ -182,8 +187,11 @@ std::optional<uint64_t> NumberTensorsOfPython() {
   const bool known = VisitTensorsOfPython([](const at::Tensor& tensor) {
     try {
       const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
-      IdentityOf(impl);
-      if (const at::Tensor& gradient = impl.grad(); gradient.defined()) IdentityOf(*gradient.unsafeGetTensorImpl());
+      NumberOf(impl, StorageOf(impl), /*with_state=*/false);
+      if (const at::Tensor& gradient = impl.grad(); gradient.defined()) {
+        const c10::TensorImpl& its = *gradient.unsafeGetTensorImpl();
+        NumberOf(its, StorageOf(its), /*with_state=*/false);
+      }
     } catch (const c10::Error&) {  // it gets no number, nor does it in a call
     }
   });

@@ -2,13 +2,13 @@
 
 #include <ATen/SparseCsrTensorImpl.h>
 #include <ATen/SparseTensorImpl.h>
+#include <c10/core/InferenceMode.h>
 #include <c10/core/StorageImpl.h>
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 #include <utility>
@@ -16,6 +16,7 @@
 #include "dialects/torch/describe/object_numbers.h"
 #include "dialects/torch/describe/storage_state.h"
 #include "dialects/torch/describe/tensor_elements.h"
+#include "dialects/torch/numbers/fingerprint.h"
 #include "dialects/torch/numbers/numbers.h"
 
 namespace torchtrace::torch_dialect {
@@ -94,28 +95,53 @@ std::optional<uint32_t> VersionOf(const c10::TensorImpl& impl) {
   return version.enabled() ? std::optional(version.current_version()) : std::nullopt;
 }
 
-bool IsOf(const LastRead& last, const c10::TensorImpl& impl, const Readable& readable,
-          std::optional<uint32_t> version) {
-  const size_t dims = readable.sizes.size();
-  return last.known && version.has_value() && last.version == *version && last.first == readable.first &&
-         last.type == static_cast<uint8_t>(readable.type) && last.dims == dims &&
-         last.storage_bytes == impl.unsafe_storage().sym_nbytes().as_int_unchecked() &&
-         std::equal(readable.sizes.begin(), readable.sizes.end(), last.sizes.begin()) &&
-         std::equal(readable.strides.begin(), readable.strides.end(), last.strides.begin());
+// A description of what is to be read, in the place of what was read.
+ReadElements ElementsToRead(const c10::TensorImpl& impl, const Readable& readable, std::optional<uint32_t> version) {
+  ReadElements read;
+  read.known = version.has_value();
+  read.version = version.value_or(0);
+  read.type = static_cast<uint8_t>(readable.type);
+  read.first = readable.first;
+  read.storage_bytes = impl.unsafe_storage().sym_nbytes().as_int_unchecked();
+  for (size_t i = 0; i < readable.sizes.size(); ++i) {
+    const int64_t size = readable.sizes[i], stride = readable.strides[i];
+    if (size == 1) continue;
+    if (read.dims != 0 && read.strides[read.dims - 1] == stride * size) {
+      read.sizes[read.dims - 1] *= size;
+      read.strides[read.dims - 1] = stride;
+    } else if (read.dims == ReadElements::kMostDims) {
+      read.known = false;
+      break;
+    } else {
+      read.sizes[read.dims] = size;
+      read.strides[read.dims++] = stride;
+    }
+  }
+  return read;
 }
 
-void Remember(const c10::TensorImpl& impl, const Readable& readable, std::optional<uint32_t> version,
-              const NotedNumbers& numbers, LastRead* last) {
-  last->known = version.has_value() && readable.sizes.size() <= LastRead::kMostDims;
-  if (!last->known) return;
-  last->version = *version;
-  last->first = readable.first;
-  last->type = static_cast<uint8_t>(readable.type);
-  last->dims = static_cast<uint8_t>(readable.sizes.size());
-  last->storage_bytes = impl.unsafe_storage().sym_nbytes().as_int_unchecked();
-  std::copy(readable.sizes.begin(), readable.sizes.end(), last->sizes.begin());
-  std::copy(readable.strides.begin(), readable.strides.end(), last->strides.begin());
-  last->numbers = numbers;
+// The numbers of a tensor of these sizes.
+NotedNumbers NumbersAs(std::span<const int64_t> sizes, const ReadElements& read) {
+  NotedNumbers numbers = read.numbers;
+  numbers.fingerprint = FinishFingerprint(read.words, static_cast<ElementType>(read.type), sizes);
+  return numbers;
+}
+
+// Null: the elements were not read as they are now.
+ReadElements* FindRead(StorageState* state, const ReadElements& wanted) {
+  if (!wanted.known) return nullptr;
+  for (ReadElements& read : state->read) {
+    if (!read.known || read.first != wanted.first || read.type != wanted.type || read.dims != wanted.dims ||
+        read.storage_bytes != wanted.storage_bytes || read.sizes != wanted.sizes || read.strides != wanted.strides) {
+      continue;
+    }
+    if (read.version == wanted.version || (read.will_change && read.version + 1 == wanted.version)) return &read;
+  }
+  return nullptr;
+}
+
+void Forget(StorageState* state) {
+  for (ReadElements& read : state->read) read.known = false;
 }
 
 // Decides by what is known of the storage whether the tensor has numbers, and updates that.
@@ -126,7 +152,6 @@ std::optional<NotedNumbers> NumbersIn(StorageState* state, const c10::TensorImpl
   const std::optional<uint32_t> version_before = std::exchange(state->version, version);
   const bool changed = first_seen || !version.has_value() || version_before != version;
   const bool was_written = state->written || (version.has_value() && version != state->allocated_at);
-  bool is_argument = false, may_be_known = false;
   switch (elements) {
     case Elements::kUnread:
     case Elements::kUnnoted:
@@ -135,68 +160,76 @@ std::optional<NotedNumbers> NumbersIn(StorageState* state, const c10::TensorImpl
       state->written = false;
       state->allocated_at = version;
       state->under_way = false;
-      state->last.known = false;
+      Forget(state);
       return std::nullopt;
     case Elements::kLater:
       state->written = true;
       state->under_way = true;
-      state->last.known = false;
+      Forget(state);
       return std::nullopt;
     case Elements::kView:
       if (!first_seen) return std::nullopt;
       break;
     case Elements::kReturned:
       if (state->under_way || (!was_written && version.has_value())) return std::nullopt;
-      may_be_known = !changed;
       break;
     case Elements::kRead:
       state->under_way = false;
       if (!was_written || !arguments) return std::nullopt;
-      is_argument = may_be_known = true;
       break;
     case Elements::kWritten:
+      Forget(state);
       break;
   }
   state->under_way = false;
   state->written = true;
   const std::optional<Readable> readable = ReadableOf(impl);
   if (!readable) return std::nullopt;
-  if (may_be_known) {
-    if (IsOf(state->last, impl, *readable, version)) return state->last.numbers;
-    if (!is_argument) return std::nullopt;
+  ReadElements elements_now = ElementsToRead(impl, *readable, version);
+  if (ReadElements* const known = FindRead(state, elements_now)) {
+    const bool is_as_it_was = std::exchange(known->will_change, false) && known->version != elements_now.version;
+    known->version = elements_now.version;
+    if (elements == Elements::kRead || !changed || is_as_it_was) {
+      std::swap(*known, state->read.front());
+      return NumbersAs(readable->sizes, state->read.front());
+    }
   }
-  const NotedNumbers numbers = readable->Read();
-  Remember(impl, *readable, version, numbers, &state->last);
-  return numbers;
+  if (elements == Elements::kReturned && !changed) return std::nullopt;
+  elements_now.numbers = readable->Read();
+  elements_now.words = SumOfWords(elements_now.numbers.fingerprint, readable->type, readable->sizes);
+  elements_now.will_change = elements == Elements::kWritten && !first_seen && !c10::InferenceMode::is_enabled();
+  if (elements_now.known) {
+    state->read.back() = state->read.front();
+    state->read.front() = elements_now;
+  }
+  return elements_now.numbers;
 }
 
 }  // namespace
 
-std::optional<NotedNumbers> NumbersOfTensor(const c10::TensorImpl& impl, Elements elements, bool arguments) {
+std::optional<NotedNumbers> NumbersOfTensor(const c10::TensorImpl& impl, StorageState* state, Elements elements,
+                                            bool arguments) {
   const c10::DispatchKeySet keys = impl.key_set();
   if (keys.has_any(c10::functorch_transforms_ks | c10::python_ks)) return std::nullopt;
-  if (keys.has_any(c10::sparse_ks)) {
-    return NumbersOfTensor(*static_cast<const at::SparseTensorImpl&>(impl).values().unsafeGetTensorImpl(), elements,
-                           arguments);
+  if (keys.has_any(c10::sparse_ks | c10::sparse_csr_ks)) {
+    const at::Tensor values = keys.has_any(c10::sparse_ks) ? static_cast<const at::SparseTensorImpl&>(impl).values()
+                                                           : static_cast<const at::SparseCsrTensorImpl&>(impl).values();
+    const c10::TensorImpl& its = *values.unsafeGetTensorImpl();
+    if (!its.has_storage() || !its.unsafe_storage()) return std::nullopt;
+    const TensorNumber number = NumberOf(its, its.unsafe_storage().unsafeGetStorageImpl(), /*with_state=*/true);
+    return NumbersOfTensor(its, number.state.get(), elements, arguments);
   }
-  if (keys.has_any(c10::sparse_csr_ks)) {
-    return NumbersOfTensor(*static_cast<const at::SparseCsrTensorImpl&>(impl).values().unsafeGetTensorImpl(), elements,
-                           arguments);
-  }
-  if (!impl.has_storage() || !impl.unsafe_storage() || impl.has_symbolic_sizes_strides()) return std::nullopt;
-  const bool wanted =
-      arguments ? elements == Elements::kRead || elements == Elements::kReturned || elements == Elements::kWritten
-                : elements == Elements::kReturned || elements == Elements::kWritten;
+  if (state == nullptr || impl.has_symbolic_sizes_strides()) return std::nullopt;
+  const bool wanted = elements == Elements::kReturned || elements == Elements::kWritten ||
+                      (arguments && elements == Elements::kRead);
   if (keys.has(c10::DispatchKey::NestedTensor)) return wanted ? NumbersOfNested(impl) : std::nullopt;
-  const std::shared_ptr<StorageState> state = StateOf(*impl.unsafe_storage().unsafeGetStorageImpl());
-  if (state == nullptr) return std::nullopt;
   if (state->busy.test_and_set(std::memory_order_acquire)) {
     // Another thread describes a tensor of this storage, or did so when the process was forked.
     if (!wanted) return std::nullopt;
     const std::optional<Readable> readable = ReadableOf(impl);
     return readable ? std::optional(readable->Read()) : std::nullopt;
   }
-  const std::optional<NotedNumbers> numbers = NumbersIn(state.get(), impl, elements, arguments);
+  const std::optional<NotedNumbers> numbers = NumbersIn(state, impl, elements, arguments);
   state->busy.clear(std::memory_order_release);
   return numbers;
 }

@@ -7,6 +7,7 @@
 
 #include <optional>
 
+#include "dialects/torch/describe/storage_state.h"
 #include "serialize/model/config_builder.h"
 #include "serialize/model/tensor_notes.h"
 
@@ -20,11 +21,12 @@ namespace torchtrace::torch_dialect {
 // - meta, fake and functorch's tensors, symbolic sizes, conjugates and negatives whose elements are not computed yet.
 //
 // Of sparse and nested tensors those of their values; of quantized ones those of the integers. An argument, or a result
-// of a call of unknown schema, is read only if it isn't exactly the tensor (storage, memory, dtype, offset, sizes,
-// strides, version) that was read last of its storage. What writes to memory without ATen (NumPy, Triton) is unseen.
+// of a call of unknown schema, is read only if exactly its elements (storage, memory, dtype, order, version) are not what
+// was read last of its storage. What writes to memory without ATen (NumPy, Triton) is unseen.
 //
-// `arguments`: false leaves those out. As passive as NoteTensor; needs object numbers (object_numbers.h).
-std::optional<TensorNote::Numbers> NumbersOfTensor(const c10::TensorImpl& impl, Elements elements, bool arguments);
+// `state`: of its storage; null: there is none. `arguments`: false leaves those out. As passive as NoteTensor.
+std::optional<TensorNote::Numbers> NumbersOfTensor(const c10::TensorImpl& impl, StorageState* state, Elements elements,
+                                                   bool arguments);
 
 }  // namespace torchtrace::torch_dialect
 

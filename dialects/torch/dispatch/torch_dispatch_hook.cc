@@ -80,33 +80,6 @@ std::string ExceptionName() {
   }
 }
 
-// Describes the results of one call, in order.
-class ResultDescriber {
- public:
-  // `under_way`: the results are, like those of collectives.
-  ResultDescriber(const OperatorPlan& plan, size_t count, bool under_way, ConfigBuilder* config)
-      : plan_(plan), under_way_(under_way), config_(config) {
-    config->BeginResult(count);
-  }
-
-  template <typename Result>
-  void Add(const Result& result) {
-    config_->SetElements(under_way_                     ? Elements::kLater
-                         : next_ < plan_.returns.size() ? plan_.returns[next_]
-                                                        : Elements::kReturned);
-    ++next_;
-    DescribeArgument(IntKind::kInt, result, config_);
-  }
-  void Add(const c10::intrusive_ptr<c10::TensorImpl>& result) { Add(at::Tensor(result)); }
-  void Add(const std::vector<at::Tensor>& result) { Add(at::TensorList(result)); }
-
- private:
-  const OperatorPlan& plan_;
-  const bool under_way_;
-  ConfigBuilder* const config_;
-  size_t next_ = 0;
-};
-
 template <typename Result>
 void DescribeResults(const OperatorPlan& plan, bool under_way, const Result& result, ConfigBuilder* config) {
   ResultDescriber(plan, 1, under_way, config).Add(result);
@@ -174,10 +147,7 @@ class BoxedCall {
 
  private:
   void DescribeWritten(const OperatorPlan& plan, Elements ArgumentPlan::* elements, ConfigBuilder* config) const {
-    if (arguments_.size() != plan.arguments.size()) return;
-    OperatorCallDescriber describer(plan, config, elements);
-    for (const c10::IValue& argument : arguments_) describer.Add(argument);
-    config->KeepWritten();
+    if (arguments_.size() == plan.arguments.size()) torch_dialect::DescribeWritten(plan, arguments_, elements, config);
   }
 
   const c10::OperatorHandle& op_;

@@ -1,4 +1,4 @@
-// The sums of a block, 32 bytes at a time, and which kernel is the fastest here.
+// The sums of a block, 32 bytes at a time.
 
 #include <algorithm>
 #include <cstring>
@@ -518,7 +518,7 @@ TORCHTRACE_AVX2 void Avx2Block(const std::byte* data, size_t elements, uint64_t 
   sums->words += SumOf64(mixer.sum);
 }
 
-BlockKernel Avx2Kernel(ElementType type) {
+BlockKernel KernelOf(ElementType type) {
   using enum ElementType;
   switch (type) {
     case kUint8:
@@ -542,7 +542,7 @@ BlockKernel Avx2Kernel(ElementType type) {
     case kComplex64:
       return Avx2Block<ComplexSums<8>>;
     case kComplex128:
-      return ScalarKernel(type);
+      return nullptr;
     case kBool:
       return Avx2Block<BoolSums>;
     case kBfloat16:
@@ -572,13 +572,13 @@ BlockKernel Avx2Kernel(ElementType type) {
 
 }  // namespace
 
-BlockKernel FastestKernel(ElementType type) {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c") ? Avx2Kernel(type) : ScalarKernel(type);
+BlockKernel Avx2Kernel(ElementType type) {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c") ? KernelOf(type) : nullptr;
 }
 
 #else
 
-BlockKernel FastestKernel(ElementType type) { return ScalarKernel(type); }
+BlockKernel Avx2Kernel(ElementType) { return nullptr; }
 
 #endif
 

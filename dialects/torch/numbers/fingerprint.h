@@ -28,6 +28,13 @@ inline constexpr uint64_t kScrambleFactor = 0xd6e8feb86659fd93;
 
 constexpr uint64_t XorHigh(uint64_t x) { return x ^ (x >> 32); }
 
+// What an odd factor is undone by.
+constexpr uint64_t Inverse(uint64_t factor) {
+  uint64_t inverse = factor;  // right in 3 bits; each step doubles them
+  for (int bits = 3; bits < 64; bits *= 2) inverse *= 2 - factor * inverse;
+  return inverse;
+}
+
 // For each index a permutation of words. To multiply by the index's key, not by a constant, spreads what one changed
 // bit does over all 64 bits.
 constexpr uint64_t MixWord(uint64_t word, uint64_t index) {
@@ -44,6 +51,15 @@ constexpr uint64_t ShapeSeed(ElementType type, std::span<const int64_t> sizes) {
 
 constexpr uint64_t FinishFingerprint(uint64_t sum_of_words, ElementType type, std::span<const int64_t> sizes) {
   return MixWord(sum_of_words + ShapeSeed(type, sizes), 0);
+}
+
+// The sum of words in it.
+constexpr uint64_t SumOfWords(uint64_t fingerprint, ElementType type, std::span<const int64_t> sizes) {
+  // XorHigh is its own inverse.
+  constexpr uint64_t kKey = kIndexFactor;
+  uint64_t word = XorHigh(XorHigh(fingerprint) * Inverse(kScrambleFactor));
+  word = XorHigh(word * Inverse(kKey)) - kKey;
+  return word - ShapeSeed(type, sizes);
 }
 
 }  // namespace torchtrace::torch_dialect

@@ -87,6 +87,15 @@ TEST(FingerprintTest, StaysTheSame) {
   EXPECT_EQ(NumbersOf(kInt64, nullptr, Sizes{0}, Sizes{1}).fingerprint, 14259709401919033496u);
 }
 
+TEST(FingerprintTest, GivesTheSumOfWordsBack) {
+  const int64_t sizes[] = {3, 1, 7};
+  for (const uint64_t words : {uint64_t{0}, uint64_t{1}, uint64_t{0x0123456789abcdef}, ~uint64_t{0}}) {
+    for (const ElementType type : {ElementType::kBool, ElementType::kFloat32}) {
+      EXPECT_EQ(SumOfWords(FinishFingerprint(words, type, sizes), type, sizes), words);
+    }
+  }
+}
+
 TEST(FingerprintTest, HasDtypeAndShape) {
   Fingerprints all("dtypes and shapes");
   const std::vector<uint64_t> zeros(64);

@@ -75,6 +75,12 @@ Numbers FinishNumbers(ElementType type, uint64_t elements, std::span<const int64
   return numbers;
 }
 
+BlockKernel FastestKernel(ElementType type) {
+  if (const BlockKernel kernel = Avx512Kernel(type)) return kernel;
+  if (const BlockKernel kernel = Avx2Kernel(type)) return kernel;
+  return ScalarKernel(type);
+}
+
 Numbers NumbersBy(BlockKernel kernel, ElementType type, const void* data, std::span<const int64_t> sizes,
                   std::span<const int64_t> strides) noexcept {
   const DefaultFloatingPoint default_floating_point;

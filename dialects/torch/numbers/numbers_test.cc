@@ -295,7 +295,9 @@ TEST_P(NumbersTest, AreThoseOfPlainSums) {
     const Shape strides = {1};
     const Numbers numbers = NumbersOf(type, data.data(), {&length, 1}, strides);
     ExpectRight(type, data, numbers);
-    ExpectSame(numbers, NumbersBy(ScalarKernel(type), type, data.data(), {&length, 1}, strides));
+    for (const BlockKernel kernel : {ScalarKernel(type), Avx2Kernel(type), Avx512Kernel(type)}) {
+      if (kernel != nullptr) ExpectSame(numbers, NumbersBy(kernel, type, data.data(), {&length, 1}, strides));
+    }
   }
 }
 

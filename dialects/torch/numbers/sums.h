@@ -70,7 +70,9 @@ Numbers FinishNumbers(ElementType type, uint64_t elements, std::span<const int64
 using BlockKernel = void (*)(const std::byte* data, size_t elements, uint64_t first_word, Sums* sums);
 
 BlockKernel ScalarKernel(ElementType type);
-// The scalar one where the processor has no AVX2 and F16C.
+// Null: the processor can't run it (AVX2 and F16C; AVX-512 F and DQ), or it knows no such elements.
+BlockKernel Avx2Kernel(ElementType type);
+BlockKernel Avx512Kernel(ElementType type);
 BlockKernel FastestKernel(ElementType type);
 
 // NumbersOf with this kernel.

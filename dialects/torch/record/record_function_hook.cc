@@ -120,6 +120,12 @@ void Describe(const at::RecordFunction& function, ConfigBuilder* config) {
   }
 }
 
+// Null: it is no operator, or it is a variadic one.
+const OperatorPlan* PlanOf(const at::RecordFunction& function) {
+  const c10::FunctionSchema* const schema = SchemaOf(function);
+  return schema == nullptr || schema->is_vararg() ? nullptr : &t_record->plans.Get(*schema);
+}
+
 void Describe(const at::RecordFunction& function, CallKey* key) {
   const c10::ArrayRef<const c10::IValue> inputs = function.inputs();
   if (const c10::FunctionSchema* const schema = SchemaOf(function)) {
@@ -146,7 +152,8 @@ bool IsScope(const at::RecordFunction& function) {
 
 // A recorded call that is open. PyTorch deletes it, on any thread.
 struct OpenRecord final : at::ObserverContext {
-  std::shared_ptr<Scope> scope;  // null: it is a call
+  std::shared_ptr<Scope> scope;          // null: it is a call
+  std::vector<c10::IValue> arguments;  // of an operator that writes some of them, if that is to be noted
   const unsigned int exceptions = t_record->exceptions.uncaught;
 
   static void* operator new(size_t bytes) {
@@ -181,6 +188,12 @@ std::unique_ptr<at::ObserverContext> Begin(const at::RecordFunction& function) {
     if (open->scope == nullptr) return nullptr;
   } else if (!thread.Enter(describe, &facts)) {
     return nullptr;
+  } else if (g_what_is_written_wanted.load(std::memory_order_relaxed)) {
+    const OperatorPlan* const plan = PlanOf(function);
+    const c10::ArrayRef<c10::IValue> inputs = function.inputs();
+    if (plan != nullptr && plan->writes && plan->arguments.size() <= inputs.size()) {
+      open->arguments = inputs.slice(inputs.size() - plan->arguments.size()).vec();
+    }
   }
   return open;
 }
@@ -203,13 +216,13 @@ void End(const at::RecordFunction& function, at::ObserverContext* context) {
       const std::vector<c10::IValue>& outputs = function.outputs();
       const size_t count =
           std::min<size_t>(static_cast<size_t>(std::max<int64_t>(0, function.num_outputs())), outputs.size());
-      config->BeginResult(count);
-      if (g_what_is_written_wanted.load(std::memory_order_relaxed) && OnlyAllocates(function.name())) {
-        config->SetElements(Elements::kAllocated);
+      static const OperatorPlan kUnknown;
+      const OperatorPlan* const plan = PlanOf(function);
+      if (!open->arguments.empty() && plan != nullptr) {
+        DescribeWritten(*plan, open->arguments, &ArgumentPlan::after, config);
       }
-      for (size_t i = outputs.size() - count; i < outputs.size(); ++i) {
-        DescribeArgument(IntKind::kInt, outputs[i], config);
-      }
+      ResultDescriber results(plan == nullptr ? kUnknown : *plan, count, /*under_way=*/false, config);
+      for (size_t i = outputs.size() - count; i < outputs.size(); ++i) results.Add(outputs[i]);
     });
   }
 }
