@@ -51,6 +51,7 @@ enum class Elements : uint8_t {
   kUnread,     // arguments of which only the metadata matters
   kReturned,   // results, by default: perhaps arguments, or views of them
   kView,       // results that are views of arguments
+  kNewView,    // arguments that the call made other views of their memory (unsqueeze_)
   kWritten,    // as they are after the call
   kAllocated,  // results without contents
   kLater,      // work that is still under way when the call ends writes them

@@ -91,7 +91,7 @@ class ElementPlan {
   Elements Returned(const c10::Argument& result) const {
     if (later_) return Elements::kLater;
     if (OnlyAllocates(name_)) return Elements::kAllocated;
-    if (changes_view_) return Elements::kView;
+    if (changes_view_) return Elements::kNewView;
     const c10::AliasInfo* const alias = result.alias_info();
     return alias == nullptr || alias->isWrite() ? Elements::kWritten : Elements::kView;
   }

@@ -13,7 +13,8 @@
 
 namespace torchtrace::torch_dialect {
 
-// Elements in row-major order, of a tensor or another one that views the same ones in the same order, and their numbers.
+// Elements in row-major order, of a tensor or another one that views the same ones in the same order, and their
+// numbers.
 struct ReadElements {
   static constexpr size_t kMostDims = 5;  // of more, nothing is remembered
   bool known = false;
@@ -36,6 +37,7 @@ struct StorageState {
   bool written = true;                        // false: it was allocated, and a call that writes to it isn't known
   bool under_way = false;                     // asynchronous work writes it, or did
   std::optional<uint32_t> allocated_at = {};  // the version of the tensor that was allocated
+  uint32_t new_views = 0;                     // since then; each adds one to the version
   std::optional<uint32_t> version = {};       // of the tensor that was described last
   // The last ones first. A matrix and its transpose are often read in turn.
   std::array<ReadElements, 2> read;

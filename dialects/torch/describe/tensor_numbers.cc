@@ -98,7 +98,8 @@ std::optional<uint32_t> VersionOf(const c10::TensorImpl& impl) {
 // A description of what is to be read, in the place of what was read.
 ReadElements ElementsToRead(const c10::TensorImpl& impl, const Readable& readable, std::optional<uint32_t> version) {
   ReadElements read;
-  read.known = version.has_value();
+  // What PyTorch didn't allocate, others write to: NumPy's arrays, shared memory.
+  read.known = version.has_value() && impl.unsafe_storage().allocator() != nullptr;
   read.version = version.value_or(0);
   read.type = static_cast<uint8_t>(readable.type);
   read.first = readable.first;
@@ -151,7 +152,9 @@ std::optional<NotedNumbers> NumbersIn(StorageState* state, const c10::TensorImpl
   const bool first_seen = !std::exchange(state->seen, true);
   const std::optional<uint32_t> version_before = std::exchange(state->version, version);
   const bool changed = first_seen || !version.has_value() || version_before != version;
-  const bool was_written = state->written || (version.has_value() && version != state->allocated_at);
+  const bool was_written =
+      state->written ||
+      (version.has_value() && (!state->allocated_at.has_value() || *version - *state->allocated_at > state->new_views));
   switch (elements) {
     case Elements::kUnread:
     case Elements::kUnnoted:
@@ -159,6 +162,7 @@ std::optional<NotedNumbers> NumbersIn(StorageState* state, const c10::TensorImpl
     case Elements::kAllocated:
       state->written = false;
       state->allocated_at = version;
+      state->new_views = 0;
       state->under_way = false;
       Forget(state);
       return std::nullopt;
@@ -170,6 +174,9 @@ std::optional<NotedNumbers> NumbersIn(StorageState* state, const c10::TensorImpl
     case Elements::kView:
       if (!first_seen) return std::nullopt;
       break;
+    case Elements::kNewView:
+      ++state->new_views;
+      return std::nullopt;
     case Elements::kReturned:
       if (state->under_way || (!was_written && version.has_value())) return std::nullopt;
       break;
@@ -220,8 +227,8 @@ std::optional<NotedNumbers> NumbersOfTensor(const c10::TensorImpl& impl, Storage
     return NumbersOfTensor(its, number.state.get(), elements, arguments);
   }
   if (state == nullptr || impl.has_symbolic_sizes_strides()) return std::nullopt;
-  const bool wanted = elements == Elements::kReturned || elements == Elements::kWritten ||
-                      (arguments && elements == Elements::kRead);
+  const bool wanted =
+      elements == Elements::kReturned || elements == Elements::kWritten || (arguments && elements == Elements::kRead);
   if (keys.has(c10::DispatchKey::NestedTensor)) return wanted ? NumbersOfNested(impl) : std::nullopt;
   if (state->busy.test_and_set(std::memory_order_acquire)) {
     // Another thread describes a tensor of this storage, or did so when the process was forked.
