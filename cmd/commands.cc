@@ -19,7 +19,7 @@ const std::vector<const Command*>& Commands() {
   static const std::vector<const Command*> commands = {
       &kRunCommand,    &kAttachCommand, &kCtlCommand,         &kTopCommand,     &kStatsCommand,
       &kInfoCommand,   &kDumpCommand,   &kTreeCommand,        &kRenderCommand,  &kDedupCommand,
-      &kDiffCommand,   &kExportCommand, &kApisCommand,        &kReplayCommand,  &kMergeCommand,
+      &kDiffCommand,   &kNanCommand,    &kExportCommand, &kApisCommand,        &kReplayCommand,  &kMergeCommand,
       &kFilterCommand, &kHelpCommand,   &kCompletionsCommand, &kVersionCommand,
   };
   return commands;
