@@ -59,7 +59,13 @@ bool OnlyAllocates(std::string_view base) {
          base == "resize_output_" || base == "new";
 }
 
+// They change what a tensor is, not its elements.
+constexpr std::string_view kViewsInPlace[] = {"squeeze_",  "unsqueeze_",  "t_",       "transpose_",     "swapaxes_",
+                                              "swapdims_", "as_strided_", "detach_",  "requires_grad_", "rename_",
+                                              "retain_grad_", "share_memory_"};
+
 bool Writes(std::string_view api, std::string_view base, const Config& config) {
+  if (IsOneOf(base, kViewsInPlace)) return false;
   if (base.ends_with("__")) return base == "__setitem__" || base == "__set__" || base.starts_with("__i");
   if (base.ends_with("_")) return true;
   const size_t dot = api.find("::") == std::string_view::npos ? std::string_view::npos : api.find('.');
@@ -231,14 +237,19 @@ class NanFinder {
     size_t open = 0;
     std::vector<bool> scopes;  // open record_functions: whether an optimizer's step
   };
+  struct Touched {
+    NanCall call;
+    bool constant = false;  // it made a tensor of the program's literals
+  };
   struct Process {
     ProcessNans result;
     BadStorages storages;
-    absl::flat_hash_map<uint64_t, NanCall> touched;   // by storage: the last call whose numbers are missing
+    absl::flat_hash_map<uint64_t, Touched> touched;   // by storage: the last call whose numbers are missing
     absl::flat_hash_set<uint64_t> uninitialised;      // storages
     absl::flat_hash_map<uint64_t, ConfigId> parameters;  // by tensor: the module that used it first
     ForwardCalls<NanCall> forward{kMostForwardCalls};
     bool numbers = false;      // by the metadata
+    bool operators = false;    // are recorded
     bool knows_parts = false;  // forward and backward can be told apart
     uint8_t level = 0;         // whose calls count for the spread
     bool any_held[2] = {};     // by kind: something without an identity
@@ -268,6 +279,10 @@ class NanFinder {
     const std::vector<int>& levels = info.known.levels;
     const auto has = [&levels](int level) { return std::find(levels.begin(), levels.end(), level) != levels.end(); };
     process->numbers = info.known.numbers;
+    process->operators = has(kDispatchLevel) || has(kRecordLevel);
+    const nlohmann::json* const metadata = info.metadata.get();
+    const bool contents = metadata != nullptr && metadata->is_object() && metadata->contains("values");
+    process->result.has_numbers = info.known.numbers || contents;
     process->knows_parts = has(kFunctionLevel) || has(kRecordLevel) || has(kSetattrLevel);
     process->level = record.level;
     for (const int level : {kFrameLevel, kSetattrLevel, kFunctionLevel, kRecordLevel, kDispatchLevel}) {
@@ -393,7 +408,7 @@ class NanFinder {
       const uint64_t storage = note.identity ? note.identity->storage : 0;
       std::optional<TensorNote::Numbers> numbers;
       if (note.numbers || note.contents) {
-        process->result.has_numbers = true;
+        process->result.has_numbers = process->result.has_numbers || note.numbers.has_value();
         if (storage != 0 && process->uninitialised.contains(storage)) continue;
         numbers = NumbersOfNote(
             note, note.numbers ? nullptr : At(ArgumentsOf(record.config).tensors.values, note.position));
@@ -424,7 +439,7 @@ class NanFinder {
       const StorageBytes bytes = BytesOf(record.config, note);
       const uint8_t fresh = held & ~process->storages.Held(storage, bytes);
       if (fresh != 0) {
-        CameIn(fresh, note, *numbers, kind, process, thread);
+        CameIn(fresh & static_cast<uint8_t>(~HeldAround(*thread)), note, *numbers, kind, process, thread);
         process->storages.Set(storage, bytes, held);
       }
       process->touched.erase(storage);
@@ -447,6 +462,16 @@ class NanFinder {
       });
     }
     return false;
+  }
+
+  // By the arguments of the operators around the innermost call: it may get them in another form.
+  uint8_t HeldAround(const Thread& thread) {
+    uint8_t held = 0;
+    for (size_t i = 0; i + 1 < thread.open; ++i) {
+      const OpenCall& around = thread.calls[i];
+      if (around.held != 0 && KindOfConfig(around.call.config).is_aten) held |= around.held;
+    }
+    return held;
   }
 
   static void NoteUninitialised(uint64_t storage, Process* process) {
@@ -473,7 +498,9 @@ class NanFinder {
   void CameIn(uint8_t fresh, const TensorNote& note, const TensorNote::Numbers& numbers, const Kind& kind,
               Process* process, Thread* thread) {
     const bool one = numbers.nans + numbers.finite == 0 && InfinitiesOf(numbers) == 1;
-    const bool constant = kind.lifts && !Around(*thread, &Kind::reads);
+    const auto touched = note.identity ? process->touched.find(note.identity->storage) : process->touched.end();
+    const bool constant = touched != process->touched.end() ? touched->second.constant
+                                                            : kind.lifts && !Around(*thread, &Kind::reads);
     if ((fresh & kHoldsInfinity) != 0 && (one || constant)) {
       // The program's constant: `x * float("inf")`, `where(mask, x, -inf)`, `torch.tensor([0, inf])`.
       NoteMeant(thread->calls[thread->open - 1].call, process);
@@ -483,14 +510,11 @@ class NanFinder {
     NanFinding finding;
     finding.how = NanFinding::kCameIn;
     finding.kinds = fresh;
-    finding.literal = (fresh & kHoldsNan) != 0 && kind.lifts && Around(*thread, &Kind::constant);
+    finding.literal = (fresh & kHoldsNan) != 0 && constant;
     const std::vector<std::string>& names =
         ArgumentsOf(thread->calls[thread->open - 1].call.config).tensors.names;
     finding.came_in_by = note.position < names.size() ? names[note.position] : std::to_string(note.position);
-    if (note.identity) {
-      const auto touched = process->touched.find(note.identity->storage);
-      if (touched != process->touched.end()) finding.last_touched = touched->second;
-    }
+    if (touched != process->touched.end()) finding.last_touched = touched->second.call;
     Report(std::move(finding), process, thread);
   }
 
@@ -541,12 +565,12 @@ class NanFinder {
     if (!record.result.notes.empty() || !record.result.written.empty()) {
       TakeResult(record, kind, &call, process, thread);
     } else if (!process->numbers && record.result.known() && !kind.allocates) {
-      CountMissing(record, kind, 0, process);
+      CountMissing(record, 0, process);
     }
     if (kind.writes_later) {
       ReadArguments(call);
       for (const TensorNote& note : argument_notes_) {
-        if (note.identity && note.identity->storage != 0) Touch(note.identity->storage, call.call, process);
+        if (note.identity && note.identity->storage != 0) Touch(note.identity->storage, call.call, false, process);
       }
     }
     if ((kind.writes || kind.writes_later) && !process->uninitialised.empty()) {
@@ -558,12 +582,12 @@ class NanFinder {
     --thread->open;
   }
 
-  static void Touch(uint64_t storage, const NanCall& call, Process* process) {
+  static void Touch(uint64_t storage, const NanCall& call, bool constant, Process* process) {
     if (process->touched.size() >= kMostRemembered) {
       process->touched.clear();
       process->forgot = true;
     }
-    process->touched.insert_or_assign(storage, call);
+    process->touched.insert_or_assign(storage, Touched{call, constant});
   }
 
   // argument_notes_ are those of the call that ends.
@@ -599,7 +623,7 @@ class NanFinder {
       const uint64_t storage = note.identity ? note.identity->storage : 0;
       Written written = {.note = &note};
       if (note.numbers || note.contents) {
-        process->result.has_numbers = process->result.has_results = true;
+        process->result.has_results = true;
         if (IsUninitialised(storage, kind, *call, process)) continue;
         if (!note.numbers) written.value = At(ResultTensors(record).values, note.position);
         written.numbers = NumbersOfNote(note, written.value);
@@ -607,7 +631,7 @@ class NanFinder {
       if (written.numbers.has_value()) {
         written_.push_back(written);
       } else {
-        missing += TakeUnknown(note, kind, *call, process) ? 1 : 0;
+        missing += TakeUnknown(note, kind, *call, process, thread) ? 1 : 0;
       }
     }
     for (const TensorNote& note : written_notes_) {
@@ -617,9 +641,9 @@ class NanFinder {
       if (written.numbers.has_value()) written_.push_back(written);
     }
     if (!process->numbers && !kind.allocates) {
-      CountMissing(record, kind, noted - missing, process);
+      CountMissing(record, noted - missing, process);
     } else if (missing != 0) {
-      CountMissing(kind, record.config, missing, process);
+      CountMissing(record.config, missing, process);
     }
     if (written_.empty()) return;
     process->result.has_numbers = process->result.has_results = true;
@@ -645,28 +669,31 @@ class NanFinder {
   }
 
   // A result without numbers. True: it should have some.
-  bool TakeUnknown(const TensorNote& note, const Kind& kind, const OpenCall& call, Process* process) {
+  bool TakeUnknown(const TensorNote& note, const Kind& kind, const OpenCall& call, Process* process, Thread* thread) {
     if (!note.identity || note.identity->storage == 0 || kind.allocates) return false;
     const TensorNote::Identity& id = *note.identity;
     const TensorNote* const argument =
         ArgumentNote(call, [&id](const TensorNote::Identity& other) { return other.storage == id.storage; });
+    const bool constant = kind.constant || (kind.lifts && !Around(*thread, &Kind::reads));
     // A view: what its base holds is known.
-    if (argument != nullptr && !kind.writes && !kind.writes_later) return false;
+    if (argument != nullptr && !kind.writes && !kind.writes_later && !constant) return false;
     if (call.call.level == kFrameLevel) return false;  // a module returns what a call in it made
-    Touch(id.storage, call.call, process);
-    return !kind.writes_later;
+    Touch(id.storage, call.call, constant, process);
+    return !kind.writes_later && !constant;
   }
 
   // Of a trace with contents: all tensors that a call returns have notes, but the larger ones no contents.
-  void CountMissing(const CallRecord& record, const Kind& kind, uint64_t known, Process* process) {
+  void CountMissing(const CallRecord& record, uint64_t known, Process* process) {
     if (record.level == kFrameLevel) return;
     uint64_t tensors = 0;
     for (const Value& value : ReadableResult(record.result.values)) tensors += CountTensors(value);
-    if (tensors > known) CountMissing(kind, record.config, tensors - known, process);
+    if (tensors > known) CountMissing(record.config, tensors - known, process);
   }
 
-  void CountMissing(const Kind&, ConfigId config, uint64_t tensors, Process* process) {
+  void CountMissing(ConfigId config, uint64_t tensors, Process* process) {
     NanCounts& counts = process->result.counts;
+    // What other levels see around and inside of these calls is theirs.
+    if (ReadConfigHead(trace_->identity(config)).level != process->level) return;
     counts.without += tensors;
     const std::string api(ReadConfigHead(trace_->identity(config)).api);
     if (counts.without_by_api.size() < kMostApis || counts.without_by_api.contains(api)) {
@@ -693,7 +720,8 @@ class NanFinder {
     }
     if (held != 0) {
       // nan_to_num makes infinities of NaN: an argument with a NaN explains both.
-      const uint8_t explained = call->held | call->inside | ((call->held & kHoldsNan) != 0 ? kHoldsInfinity : 0);
+      uint8_t explained = call->held | call->inside | HeldAround(*thread);
+      if ((explained & kHoldsNan) != 0) explained |= kHoldsInfinity;
       fresh &= static_cast<uint8_t>(~explained);
       if ((fresh & kHoldsInfinity) != 0 && (kind.literals.infinity || kind.constant)) {
         NoteMeant(call->call, process);
@@ -702,6 +730,7 @@ class NanFinder {
       if (fresh != 0) {
         NanFinding finding;
         finding.kinds = fresh;
+        finding.last_touched = TouchedArgument(*call, *process);
         finding.how = kind.reads ? NanFinding::kCameIn : kind.module ? NanFinding::kReturned : NanFinding::kMade;
         finding.literal = (fresh & kHoldsNan) != 0 && kind.literals.nan;
         Report(std::move(finding), process, thread);
@@ -715,6 +744,18 @@ class NanFinder {
       finding.result = Tensors(notes_, ResultTensors(record), process);
       finding.written = Tensors(written_notes_, ArgumentsOf(record.config).tensors, process);
     }
+  }
+
+  // An argument without numbers that an earlier call without numbers made.
+  std::optional<NanCall> TouchedArgument(const OpenCall& call, const Process& process) {
+    if (process.touched.empty()) return std::nullopt;
+    ReadArguments(call);
+    for (const TensorNote& note : argument_notes_) {
+      if (note.numbers || note.contents || !note.identity) continue;
+      const auto touched = process.touched.find(note.identity->storage);
+      if (touched != process.touched.end() && touched->second.call.call != call.call.call) return touched->second.call;
+    }
+    return std::nullopt;
   }
 
   StorageBytes BytesOf(const CallRecord& record, const Written& written) {
@@ -806,6 +847,11 @@ class NanFinder {
     if (!call.selected) {
       ++result.left_out;
       return;
+    }
+    if (!result.findings.empty() && (finding.kinds & ~result.findings.front().kinds) == 0) {
+      // Spread by what isn't recorded.
+      if (finding.how == NanFinding::kReturned) return;
+      if (finding.how == NanFinding::kCameIn && !finding.last_touched && !process->operators) return;
     }
     const bool nan = (finding.kinds & kHoldsNan) != 0;
     const bool first = result.findings.empty();

@@ -67,7 +67,8 @@ struct NanFinding {
   bool literal = false;            // the program's text gave the NaN, as in fill_(nan)
   std::vector<NanTensor> arguments, result, written;
   std::string came_in_by;  // kCameIn: the argument's name; empty: by the result
-  // kCameIn: the last call that wrote there, or moved data there, whose numbers weren't recorded, such as a collective.
+  // The last call that wrote there, whose numbers weren't recorded, such as a collective. kMade: an argument without
+  // numbers is from there.
   std::optional<NanCall> last_touched;
 };
 

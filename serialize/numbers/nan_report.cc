@@ -226,6 +226,10 @@ class NanReport {
     switch (finding.how) {
       case NanFinding::kMade:
         text = absl::StrCat(call, " made ", what, finding.literal ? ", which the program's text gave it" : "");
+        if (finding.last_touched) {
+          absl::StrAppend(&text, ", or took it from ", CallInModule(*finding.last_touched),
+                          ", whose numbers were not recorded");
+        }
         break;
       case NanFinding::kReturned:
         text = absl::StrCat("call ", finding.call.call, ", of module ", ModuleText(finding.call.module), ", returned ", what,
@@ -236,7 +240,9 @@ class NanReport {
           text = absl::StrCat(call, " brought in ", what, ": no recorded call made it");
         } else {
           text = absl::StrCat(what, " came in by argument ", finding.came_in_by, " of ", call, ": ");
-          if (finding.last_touched) {
+          if (finding.literal && finding.last_touched) {
+            absl::StrAppend(&text, "the program's text gave it to ", CallInModule(*finding.last_touched));
+          } else if (finding.last_touched) {
             absl::StrAppend(&text, "from ", CallInModule(*finding.last_touched), ", whose numbers were not recorded");
           } else if (finding.literal) {
             absl::StrAppend(&text, "the program's text gave it");
@@ -310,7 +316,7 @@ class NanReport {
   static std::string TensorNumbers(const NanTensor& tensor) {
     if (tensor.note.numbers) return NumbersText(*tensor.note.numbers);
     if (tensor.held != 0) return absl::StrCat("holds ", KindsText(tensor.held), ", as an earlier call returned it");
-    return "no numbers were recorded";
+    return "not recorded; no NaN or infinity by the calls before";
   }
 
   std::string CallLine(const NanCall& call) const {
@@ -458,10 +464,8 @@ class NanReport {
     for (const char* member : {"args", "kwargs"}) {
       if (config.contains(member)) json[member] = config[member];
     }
-    if (finding.how == NanFinding::kCameIn) {
-      json["argument"] = finding.came_in_by.empty() ? ordered_json() : ordered_json(finding.came_in_by);
-      json["last_touched_by"] = CallJson(finding.last_touched);
-    }
+    json["argument"] = finding.came_in_by.empty() ? ordered_json() : ordered_json(finding.came_in_by);
+    json["from"] = CallJson(finding.last_touched);
     json["literal"] = finding.literal;
     json["forward"] = CallJson(finding.forward);
     ordered_json& around = json["around"] = ordered_json::array();
