@@ -83,9 +83,18 @@ bool WritesLater(std::string_view api) {
          BaseName(api) != "wait_tensor";
 }
 
+// Arguments by these names scale something: an infinity there isn't what the program wants in the result.
+constexpr std::string_view kFactors[] = {"alpha", "beta", "lr", "weight_decay", "eps", "momentum", "scale", "p"};
+
 struct Literals {
   bool infinity = false, nan = false, array = false;
 
+  void Add(const Config& config) {
+    for (const Value& value : config.args) Add(value);
+    for (const auto& [name, value] : config.kwargs) {
+      if (!IsOneOf(name, kFactors)) Add(value);
+    }
+  }
   void Add(const Value& value) {
     infinity = infinity || std::isinf(value.real) || std::isinf(value.imaginary);
     nan = nan || std::isnan(value.real) || std::isnan(value.imaginary);
@@ -119,8 +128,7 @@ Kind KindOf(const Config& config) {
   kind.known = true;
   const std::string_view api = config.api, base = BaseName(api);
   kind.module = !ModuleLabelOf(config).empty();
-  for (const Value& value : config.args) kind.literals.Add(value);
-  for (const auto& [name, value] : config.kwargs) kind.literals.Add(value);
+  kind.literals.Add(config);
   if (kind.module) return kind;
   kind.allocates = OnlyAllocates(base);
   kind.writes = Writes(api, base, config);
@@ -139,7 +147,7 @@ Kind KindOf(const Config& config) {
   kind.is_aten = api.starts_with("aten::");
   const bool constructs = IsOneOf(base, kConstructors);
   kind.constant = constructs && !kind.literals.array;
-  kind.reads = IsOneOf(base, kReaders) || (constructs && kind.literals.array);
+  kind.reads = IsOneOf(base, kReaders) || ((constructs || base == "set_") && kind.literals.array);
   kind.lifts = base == "lift_fresh" || base == "lift_fresh_copy" || base == "lift";
   return kind;
 }
@@ -239,13 +247,18 @@ class NanFinder {
   };
   struct Touched {
     NanCall call;
-    bool constant = false;  // it made a tensor of the program's literals
+    bool constant = false;  // it made a tensor of what the program holds, as torch.tensor does
+    bool literal = false;   // and that is its text
   };
   struct Process {
     ProcessNans result;
     BadStorages storages;
     absl::flat_hash_map<uint64_t, Touched> touched;   // by storage: the last call whose numbers are missing
     absl::flat_hash_set<uint64_t> uninitialised;      // storages
+    // Storages that no recorded call returned before one took them, and of whose numbers nothing is known. They are
+    // numbered as they are first seen.
+    absl::flat_hash_set<uint64_t> outside;
+    uint64_t last_storage = 0;
     absl::flat_hash_map<uint64_t, ConfigId> parameters;  // by tensor: the module that used it first
     ForwardCalls<NanCall> forward{kMostForwardCalls};
     bool numbers = false;      // by the metadata
@@ -283,6 +296,7 @@ class NanFinder {
     const nlohmann::json* const metadata = info.metadata.get();
     const bool contents = metadata != nullptr && metadata->is_object() && metadata->contains("values");
     process->result.has_numbers = info.known.numbers || contents;
+    process->result.has_results = info.known.numbers;
     process->knows_parts = has(kFunctionLevel) || has(kRecordLevel) || has(kSetattrLevel);
     process->level = record.level;
     for (const int level : {kFrameLevel, kSetattrLevel, kFunctionLevel, kRecordLevel, kDispatchLevel}) {
@@ -413,6 +427,10 @@ class NanFinder {
         numbers = NumbersOfNote(
             note, note.numbers ? nullptr : At(ArgumentsOf(record.config).tensors.values, note.position));
       }
+      if (storage > process->last_storage) {
+        process->last_storage = storage;
+        if (!numbers.has_value()) NoteIn(&process->outside, storage, process);
+      }
       if (!numbers.has_value()) {
         ++process->result.counts.arguments_without;
         if (storage != 0 && process->storages.Knows(storage)) {
@@ -475,11 +493,15 @@ class NanFinder {
   }
 
   static void NoteUninitialised(uint64_t storage, Process* process) {
-    if (process->uninitialised.size() >= kMostRemembered) {
-      process->uninitialised.clear();
+    NoteIn(&process->uninitialised, storage, process);
+  }
+
+  static void NoteIn(absl::flat_hash_set<uint64_t>* storages, uint64_t storage, Process* process) {
+    if (storages->size() >= kMostRemembered) {
+      storages->clear();
       process->forgot = true;
     }
-    process->uninitialised.insert(storage);
+    storages->insert(storage);
   }
 
   // An argument of a trace without identities: whether a call made it can't be known once one has made another.
@@ -510,7 +532,9 @@ class NanFinder {
     NanFinding finding;
     finding.how = NanFinding::kCameIn;
     finding.kinds = fresh;
-    finding.literal = (fresh & kHoldsNan) != 0 && constant;
+    const bool literal = touched != process->touched.end() ? touched->second.literal
+                                                           : kind.lifts && Around(*thread, &Kind::constant);
+    finding.literal = (fresh & kHoldsNan) != 0 && literal;
     const std::vector<std::string>& names =
         ArgumentsOf(thread->calls[thread->open - 1].call.config).tensors.names;
     finding.came_in_by = note.position < names.size() ? names[note.position] : std::to_string(note.position);
@@ -570,7 +594,7 @@ class NanFinder {
     if (kind.writes_later) {
       ReadArguments(call);
       for (const TensorNote& note : argument_notes_) {
-        if (note.identity && note.identity->storage != 0) Touch(note.identity->storage, call.call, false, process);
+        if (note.identity && note.identity->storage != 0) Touch(note.identity->storage, {call.call}, process);
       }
     }
     if ((kind.writes || kind.writes_later) && !process->uninitialised.empty()) {
@@ -582,12 +606,12 @@ class NanFinder {
     --thread->open;
   }
 
-  static void Touch(uint64_t storage, const NanCall& call, bool constant, Process* process) {
+  static void Touch(uint64_t storage, const Touched& touched, Process* process) {
     if (process->touched.size() >= kMostRemembered) {
       process->touched.clear();
       process->forgot = true;
     }
-    process->touched.insert_or_assign(storage, Touched{call, constant});
+    process->touched.insert_or_assign(storage, touched);
   }
 
   // argument_notes_ are those of the call that ends.
@@ -621,6 +645,7 @@ class NanFinder {
     for (const TensorNote& note : notes_) {
       ++noted;
       const uint64_t storage = note.identity ? note.identity->storage : 0;
+      process->last_storage = std::max(process->last_storage, storage);
       Written written = {.note = &note};
       if (note.numbers || note.contents) {
         process->result.has_results = true;
@@ -678,7 +703,9 @@ class NanFinder {
     // A view: what its base holds is known.
     if (argument != nullptr && !kind.writes && !kind.writes_later && !constant) return false;
     if (call.call.level == kFrameLevel) return false;  // a module returns what a call in it made
-    Touch(id.storage, call.call, constant, process);
+    Touch(id.storage, {call.call, constant, kind.constant || (kind.lifts && Around(*thread, &Kind::constant))}, process);
+    // It may hold what its arguments do.
+    if (const uint8_t held = call.held | call.inside; held != 0) process->storages.Set(id.storage, {}, held);
     return !kind.writes_later && !constant;
   }
 
@@ -723,16 +750,18 @@ class NanFinder {
       uint8_t explained = call->held | call->inside | HeldAround(*thread);
       if ((explained & kHoldsNan) != 0) explained |= kHoldsInfinity;
       fresh &= static_cast<uint8_t>(~explained);
-      if ((fresh & kHoldsInfinity) != 0 && (kind.literals.infinity || kind.constant)) {
+      const Touched* const touched = fresh == 0 ? nullptr : TouchedArgument(*call, *process);
+      const bool constant = kind.constant || (touched != nullptr && touched->constant);
+      if ((fresh & kHoldsInfinity) != 0 && (kind.literals.infinity || constant)) {
         NoteMeant(call->call, process);
         fresh &= static_cast<uint8_t>(~kHoldsInfinity);
       }
       if (fresh != 0) {
         NanFinding finding;
         finding.kinds = fresh;
-        finding.last_touched = TouchedArgument(*call, *process);
+        if (touched != nullptr) finding.last_touched = touched->call;
         finding.how = kind.reads ? NanFinding::kCameIn : kind.module ? NanFinding::kReturned : NanFinding::kMade;
-        finding.literal = (fresh & kHoldsNan) != 0 && kind.literals.nan;
+        finding.literal = (fresh & kHoldsNan) != 0 && (kind.literals.nan || (touched != nullptr && touched->literal));
         Report(std::move(finding), process, thread);
       }
       MarkAround(held, thread);
@@ -747,15 +776,15 @@ class NanFinder {
   }
 
   // An argument without numbers that an earlier call without numbers made.
-  std::optional<NanCall> TouchedArgument(const OpenCall& call, const Process& process) {
-    if (process.touched.empty()) return std::nullopt;
+  const Touched* TouchedArgument(const OpenCall& call, const Process& process) {
+    if (process.touched.empty()) return nullptr;
     ReadArguments(call);
     for (const TensorNote& note : argument_notes_) {
       if (note.numbers || note.contents || !note.identity) continue;
       const auto touched = process.touched.find(note.identity->storage);
-      if (touched != process.touched.end() && touched->second.call.call != call.call.call) return touched->second.call;
+      if (touched != process.touched.end() && touched->second.call.call != call.call.call) return &touched->second;
     }
-    return std::nullopt;
+    return nullptr;
   }
 
   StorageBytes BytesOf(const CallRecord& record, const Written& written) {
@@ -849,7 +878,11 @@ class NanFinder {
       return;
     }
     if (!result.findings.empty() && (finding.kinds & ~result.findings.front().kinds) == 0) {
-      // Spread by what isn't recorded.
+      // Spread by what isn't recorded, or by one collective to several tensors.
+      const std::optional<NanCall>& from = result.findings.front().last_touched;
+      if (finding.how == NanFinding::kCameIn && finding.last_touched && from && from->call == finding.last_touched->call) {
+        return;
+      }
       if (finding.how == NanFinding::kReturned) return;
       if (finding.how == NanFinding::kCameIn && !finding.last_touched && !process->operators) return;
     }
@@ -873,6 +906,13 @@ class NanFinder {
       if (forward != nullptr) finding.forward = *forward;
     }
     ReadTensorNotes(call.notes, &report_notes_);
+    if (finding.how == NanFinding::kMade) {
+      const std::vector<std::string>& names = ArgumentsOf(call.call.config).tensors.names;
+      for (const TensorNote& note : report_notes_) {
+        if (note.numbers || note.contents || !note.identity || note.position >= names.size()) continue;
+        if (process->outside.contains(note.identity->storage)) finding.outside.push_back(names[note.position]);
+      }
+    }
     finding.arguments = Tensors(report_notes_, ArgumentsOf(call.call.config).tensors, process);
     result.findings.push_back(std::move(finding));
   }

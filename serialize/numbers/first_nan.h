@@ -70,6 +70,8 @@ struct NanFinding {
   // The last call that wrote there, whose numbers weren't recorded, such as a collective. kMade: an argument without
   // numbers is from there.
   std::optional<NanCall> last_touched;
+  // kMade: the names of arguments that no recorded call made and that have no numbers, so that they may have held it.
+  std::vector<std::string> outside;
 };
 
 // What was reached after the first finding. Only calls of one level count, operators if there are any.

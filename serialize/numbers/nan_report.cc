@@ -218,6 +218,10 @@ class NanReport {
     absl::StrAppend(text, "Looked at ", LookedAt(process), "\n");
   }
 
+  bool IsLift(const NanCall& call) const {
+    return ReadConfigHead(trace_.identity(call.config)).api.starts_with("aten::lift");
+  }
+
   // The answer.
   std::string Headline(const NanFinding& finding) const {
     const std::string what = absl::StrCat("the first ", KindsText(finding.kinds));
@@ -229,6 +233,9 @@ class NanReport {
         if (finding.last_touched) {
           absl::StrAppend(&text, ", or took it from ", CallInModule(*finding.last_touched),
                           ", whose numbers were not recorded");
+        } else if (!finding.outside.empty()) {
+          absl::StrAppend(&text, ", unless it came in by argument ", absl::StrJoin(finding.outside, " or "),
+                          ", which no recorded call made");
         }
         break;
       case NanFinding::kReturned:
@@ -240,7 +247,9 @@ class NanReport {
           text = absl::StrCat(call, " brought in ", what, ": no recorded call made it");
         } else {
           text = absl::StrCat(what, " came in by argument ", finding.came_in_by, " of ", call, ": ");
-          if (finding.literal && finding.last_touched) {
+          if (finding.last_touched && IsLift(*finding.last_touched) && !finding.literal) {
+            absl::StrAppend(&text, "from the program's data or text, by ", CallInModule(*finding.last_touched));
+          } else if (finding.literal && finding.last_touched) {
             absl::StrAppend(&text, "the program's text gave it to ", CallInModule(*finding.last_touched));
           } else if (finding.last_touched) {
             absl::StrAppend(&text, "from ", CallInModule(*finding.last_touched), ", whose numbers were not recorded");
@@ -412,7 +421,7 @@ class NanReport {
 
   void AddClean(const std::vector<uint32_t>& processes, bool several, std::string* text) const {
     for (const uint32_t i : processes) {
-      if (processes.size() > 1 && Process(i).calls == 0) continue;
+      if (nans_.size() > 1 && Process(i).calls == 0) continue;
       const bool all = Missing(i).empty();
       const std::string who = several || nans_.size() > 1 ? absl::StrCat(" in ", PlainLine(ProcessName(Process(i)))) : "";
       const std::string of = several ? absl::StrCat(" of ", PlainLine(name_)) : "";
@@ -466,6 +475,7 @@ class NanReport {
     }
     json["argument"] = finding.came_in_by.empty() ? ordered_json() : ordered_json(finding.came_in_by);
     json["from"] = CallJson(finding.last_touched);
+    json["outside_arguments"] = finding.outside;
     json["literal"] = finding.literal;
     json["forward"] = CallJson(finding.forward);
     ordered_json& around = json["around"] = ordered_json::array();
