@@ -25,6 +25,7 @@ VERBS = [
     "filter",
     "dedup",
     "diff",
+    "nan",
     "export",
     "help",
     "completions",

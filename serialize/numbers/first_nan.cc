@@ -22,7 +22,7 @@ namespace torchtrace {
 namespace {
 
 constexpr size_t kMostNext = 5;
-constexpr size_t kMostMore = 10;
+constexpr size_t kMostMore = 5;
 constexpr size_t kMostApis = 1000;
 // Storages and tensors of which something is remembered; beyond that all of it is forgotten.
 constexpr size_t kMostRemembered = size_t{1} << 18;

@@ -310,8 +310,10 @@ class NanReport {
   void AddTensors(const std::vector<NanTensor>& tensors, const std::string& label, std::string* text) const {
     std::vector<const NanTensor*> shown;
     for (const NanTensor& tensor : tensors) shown.push_back(&tensor);
-    std::stable_sort(shown.begin(), shown.end(),
-                     [](const NanTensor* a, const NanTensor* b) { return a->held != 0 && b->held == 0; });
+    if (shown.size() > kMostTensors) {
+      std::stable_sort(shown.begin(), shown.end(),
+                       [](const NanTensor* a, const NanTensor* b) { return a->held != 0 && b->held == 0; });
+    }
     for (size_t i = 0; i < shown.size() && i < kMostTensors; ++i) {
       const NanTensor& tensor = *shown[i];
       AddLine(label.ends_with(' ') ? absl::StrCat(label, tensor.name) : label,
