@@ -18,7 +18,7 @@ namespace torchtrace {
 namespace {
 
 constexpr char kNanFooter[] =
-    "Exits with 1 when there is one, 0 when there is none, 2 on errors. Needs run --numbers (docs/NUMBERS.md).\n\n"
+    "Exits with 1 when there is one, 0 when there is none, 2 on errors. Needs a run with --numbers.\n\n"
     "Examples:\n"
     "  torchtrace nan out\n"
     "  torchtrace nan out --nan-only\n"

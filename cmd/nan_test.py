@@ -93,7 +93,11 @@ def test_forward_call_of_a_backward_operator(tmp_path):
     record(tmp_path, "-l", "1,2,4", "--stacks", "--numbers", program=program)
     [process] = found(tmp_path)
     [first] = process["findings"]
-    assert (first["api"], first["kinds"], first["part"]) == ("aten::div.Tensor", ["inf"], "backward")
+    assert (first["api"], first["kinds"], first["part"]) == (
+        "aten::div.Tensor",
+        ["inf"],
+        "backward",
+    )
     assert (first["forward"]["api"], first["forward"]["line"]) == ("aten::sqrt", 3)
     assert found(tmp_path, "--nan-only")[0]["findings"] == []
 

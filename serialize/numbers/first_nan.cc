@@ -44,11 +44,12 @@ bool IsOneOf(std::string_view name, const std::string_view (&names)[n]) {
 }
 
 // They make a tensor of numbers that the program's text holds.
-constexpr std::string_view kConstructors[] = {"tensor", "as_tensor", "asarray", "scalar_tensor", "new_tensor", "Tensor"};
+constexpr std::string_view kConstructors[] = {"tensor",        "as_tensor",  "asarray",
+                                              "scalar_tensor", "new_tensor", "Tensor"};
 // They bring data that no call computed.
-constexpr std::string_view kReaders[] = {"from_numpy",  "frombuffer", "from_blob", "from_dlpack",   "from_file",
-                                         "load",        "load_file",  "__get__",   "get_parameter", "get_buffer",
-                                         "__getattr__", "__next__"};
+constexpr std::string_view kReaders[] = {"from_numpy",    "frombuffer", "from_blob",   "from_dlpack",
+                                         "from_file",     "load",       "load_file",   "__get__",
+                                         "get_parameter", "get_buffer", "__getattr__", "__next__"};
 constexpr std::string_view kGradientFunctions[] = {"torch.Tensor.backward", "torch.autograd.backward",
                                                    "torch.autograd.grad", "torch.autograd.functional.vjp"};
 
@@ -60,9 +61,9 @@ bool OnlyAllocates(std::string_view base) {
 }
 
 // They change what a tensor is, not its elements.
-constexpr std::string_view kViewsInPlace[] = {"squeeze_",  "unsqueeze_",  "t_",       "transpose_",     "swapaxes_",
-                                              "swapdims_", "as_strided_", "detach_",  "requires_grad_", "rename_",
-                                              "retain_grad_", "share_memory_"};
+constexpr std::string_view kViewsInPlace[] = {"squeeze_",       "unsqueeze_", "t_",           "transpose_",
+                                              "swapaxes_",      "swapdims_",  "as_strided_",  "detach_",
+                                              "requires_grad_", "rename_",    "retain_grad_", "share_memory_"};
 
 bool Writes(std::string_view api, std::string_view base, const Config& config) {
   if (IsOneOf(base, kViewsInPlace)) return false;
@@ -70,9 +71,8 @@ bool Writes(std::string_view api, std::string_view base, const Config& config) {
   if (base.ends_with("_")) return true;
   const size_t dot = api.find("::") == std::string_view::npos ? std::string_view::npos : api.find('.');
   if (dot != std::string_view::npos && api.find("out", dot) != std::string_view::npos) return true;
-  return std::any_of(config.kwargs.begin(), config.kwargs.end(), [](const auto& named) {
-    return named.first == "out" && named.second.tag != ValueTag::kNone;
-  });
+  return std::any_of(config.kwargs.begin(), config.kwargs.end(),
+                     [](const auto& named) { return named.first == "out" && named.second.tag != ValueTag::kNone; });
 }
 
 // Collectives, sends and receives: what they write may arrive after they return.
@@ -190,7 +190,9 @@ struct Written {
 class NanFinder {
  public:
   NanFinder(Trace* trace, const NanOptions& options)
-      : trace_(trace), selector_(trace, options), counting_(options.nan_only ? kHoldsNan : kHoldsNan | kHoldsInfinity) {}
+      : trace_(trace),
+        selector_(trace, options),
+        counting_(options.nan_only ? kHoldsNan : kHoldsNan | kHoldsInfinity) {}
 
   absl::StatusOr<std::vector<ProcessNans>> Run() {
     if (absl::Status s = selector_.Prepare(); !s.ok()) return s;
@@ -253,8 +255,8 @@ class NanFinder {
   struct Process {
     ProcessNans result;
     BadStorages storages;
-    absl::flat_hash_map<uint64_t, Touched> touched;   // by storage: the last call whose numbers are missing
-    absl::flat_hash_set<uint64_t> uninitialised;      // storages
+    absl::flat_hash_map<uint64_t, Touched> touched;  // by storage: the last call whose numbers are missing
+    absl::flat_hash_set<uint64_t> uninitialised;     // storages
     // Storages that no recorded call returned before one took them, and of whose numbers nothing is known. They are
     // numbered as they are first seen.
     absl::flat_hash_set<uint64_t> outside;
@@ -263,7 +265,7 @@ class NanFinder {
     ForwardCalls<NanCall> forward{kMostForwardCalls};
     bool numbers = false;      // by the metadata
     bool operators = false;    // are recorded
-    bool knows_parts = false;  // forward and backward can be told apart
+    bool knows_parts = false;  // forward and backward differ in the trace
     uint8_t level = 0;         // whose calls count for the spread
     bool any_held[2] = {};     // by kind: something without an identity
     bool forgot = false;
@@ -361,18 +363,18 @@ class NanFinder {
     OpenCall& call = thread->calls[thread->open++];
     const OpenCall* const around = thread->open > 1 ? &thread->calls[thread->open - 2] : nullptr;
     const Kind& kind = KindOfConfig(record.config);
-    call.call = {.call = record.call,
-                 .process = record.process,
-                 .thread = record.thread,
-                 .level = record.level,
-                 .config = record.config,
-                 .variant = record.variant,
-                 .tags = record.tags,
-                 .stack = record.stack != kNoStack || around == nullptr ? record.stack : around->call.stack,
-                 .module = kind.module || around == nullptr ? (kind.module ? record.config : kLostId)
-                                                            : around->call.module,
-                 .part = PartOf(record, kind, around, *process, *thread),
-                 .time_ns = record.time_ns};
+    call.call = {
+        .call = record.call,
+        .process = record.process,
+        .thread = record.thread,
+        .level = record.level,
+        .config = record.config,
+        .variant = record.variant,
+        .tags = record.tags,
+        .stack = record.stack != kNoStack || around == nullptr ? record.stack : around->call.stack,
+        .module = kind.module || around == nullptr ? (kind.module ? record.config : kLostId) : around->call.module,
+        .part = PartOf(record, kind, around, *process, *thread),
+        .time_ns = record.time_ns};
     call.depth = record.depth;
     call.selected = selector_.Accepts(record);
     call.held = call.inside = 0;
@@ -424,8 +426,8 @@ class NanFinder {
       if (note.numbers || note.contents) {
         process->result.has_numbers = process->result.has_numbers || note.numbers.has_value();
         if (storage != 0 && process->uninitialised.contains(storage)) continue;
-        numbers = NumbersOfNote(
-            note, note.numbers ? nullptr : At(ArgumentsOf(record.config).tensors.values, note.position));
+        numbers =
+            NumbersOfNote(note, note.numbers ? nullptr : At(ArgumentsOf(record.config).tensors.values, note.position));
       }
       if (storage > process->last_storage) {
         process->last_storage = storage;
@@ -521,8 +523,8 @@ class NanFinder {
               Process* process, Thread* thread) {
     const bool one = numbers.nans + numbers.finite == 0 && InfinitiesOf(numbers) == 1;
     const auto touched = note.identity ? process->touched.find(note.identity->storage) : process->touched.end();
-    const bool constant = touched != process->touched.end() ? touched->second.constant
-                                                            : kind.lifts && !Around(*thread, &Kind::reads);
+    const bool constant =
+        touched != process->touched.end() ? touched->second.constant : kind.lifts && !Around(*thread, &Kind::reads);
     if ((fresh & kHoldsInfinity) != 0 && (one || constant)) {
       // The program's constant: `x * float("inf")`, `where(mask, x, -inf)`, `torch.tensor([0, inf])`.
       NoteMeant(thread->calls[thread->open - 1].call, process);
@@ -532,11 +534,10 @@ class NanFinder {
     NanFinding finding;
     finding.how = NanFinding::kCameIn;
     finding.kinds = fresh;
-    const bool literal = touched != process->touched.end() ? touched->second.literal
-                                                           : kind.lifts && Around(*thread, &Kind::constant);
+    const bool literal =
+        touched != process->touched.end() ? touched->second.literal : kind.lifts && Around(*thread, &Kind::constant);
     finding.literal = (fresh & kHoldsNan) != 0 && literal;
-    const std::vector<std::string>& names =
-        ArgumentsOf(thread->calls[thread->open - 1].call.config).tensors.names;
+    const std::vector<std::string>& names = ArgumentsOf(thread->calls[thread->open - 1].call.config).tensors.names;
     finding.came_in_by = note.position < names.size() ? names[note.position] : std::to_string(note.position);
     if (touched != process->touched.end()) finding.last_touched = touched->second.call;
     Report(std::move(finding), process, thread);
@@ -703,7 +704,8 @@ class NanFinder {
     // A view: what its base holds is known.
     if (argument != nullptr && !kind.writes && !kind.writes_later && !constant) return false;
     if (call.call.level == kFrameLevel) return false;  // a module returns what a call in it made
-    Touch(id.storage, {call.call, constant, kind.constant || (kind.lifts && Around(*thread, &Kind::constant))}, process);
+    Touch(id.storage, {call.call, constant, kind.constant || (kind.lifts && Around(*thread, &Kind::constant))},
+          process);
     // It may hold what its arguments do.
     if (const uint8_t held = call.held | call.inside; held != 0) process->storages.Set(id.storage, {}, held);
     return !kind.writes_later && !constant;
@@ -880,7 +882,8 @@ class NanFinder {
     if (!result.findings.empty() && (finding.kinds & ~result.findings.front().kinds) == 0) {
       // Spread by what isn't recorded, or by one collective to several tensors.
       const std::optional<NanCall>& from = result.findings.front().last_touched;
-      if (finding.how == NanFinding::kCameIn && finding.last_touched && from && from->call == finding.last_touched->call) {
+      if (finding.how == NanFinding::kCameIn && finding.last_touched && from &&
+          from->call == finding.last_touched->call) {
         return;
       }
       if (finding.how == NanFinding::kReturned) return;
@@ -944,7 +947,7 @@ class NanFinder {
 
   Trace* const trace_;
   CallSelector selector_;
-  const uint8_t counting_;  // the kinds that count
+  const uint8_t counting_;                             // the kinds that count
   std::vector<Kind> kinds_;                            // by ConfigId
   std::vector<std::unique_ptr<Arguments>> arguments_;  // by ConfigId; of those that were asked for
   std::vector<Facets> facets_;                         // by VariantId

@@ -32,8 +32,8 @@ struct NanCall {
   ConfigId config = kLostId;
   VariantId variant = kLostId;
   uint32_t tags = kNoTags;
-  StackId stack = kNoStack;    // its own, or that of the innermost call around it that has one
-  ConfigId module = kLostId;   // the innermost call of a module around it, or itself
+  StackId stack = kNoStack;   // its own, or that of the innermost call around it that has one
+  ConfigId module = kLostId;  // the innermost call of a module around it, or itself
   StepPart part = StepPart::kUnknown;
   int64_t time_ns = 0;  // of its entry
 };
@@ -42,8 +42,8 @@ struct NanCall {
 struct NanTensor {
   std::string name;  // `0`, `1[2]`, `out`: its place among the arguments or results
   Value tensor;
-  TensorNote note;   // without contents
-  uint8_t held = 0;  // of the kinds that count
+  TensorNote note;     // without contents
+  uint8_t held = 0;    // of the kinds that count
   bool known = false;  // note.numbers, or what earlier calls tell
 };
 
@@ -62,7 +62,7 @@ struct NanFinding {
     uint8_t level = 0;
     ConfigId config = kLostId;
   };
-  std::vector<Around> around;  // the calls around it, outermost first
+  std::vector<Around> around;      // the calls around it, outermost first
   std::optional<NanCall> forward;  // of a backward call: what it is the backward of, if that is known
   bool literal = false;            // the program's text gave the NaN, as in fill_(nan)
   std::vector<NanTensor> arguments, result, written;
@@ -77,9 +77,9 @@ struct NanFinding {
 // What was reached after the first finding. Only calls of one level count, operators if there are any.
 struct NanSpread {
   uint8_t level = 0;
-  uint64_t later = 0;        // calls with numbers
-  uint64_t reached = 0;      // of these, those whose results or written tensors hold it
-  uint64_t in_backward = 0;  // of those reached
+  uint64_t later = 0;         // calls with numbers
+  uint64_t reached = 0;       // of these, those whose results or written tensors hold it
+  uint64_t in_backward = 0;   // of those reached
   std::vector<NanCall> next;  // the first ones
   std::optional<NanCall> first_gradient;
   std::optional<NanCall> first_parameter;
@@ -88,9 +88,9 @@ struct NanSpread {
 };
 
 struct NanCounts {
-  uint64_t calls = 0;         // with numbers of what they return or write
-  uint64_t tensors = 0;       // these tensors
-  uint64_t without = 0;       // results that should have numbers and have none
+  uint64_t calls = 0;                              // with numbers of what they return or write
+  uint64_t tensors = 0;                            // these tensors
+  uint64_t without = 0;                            // results that should have numbers and have none
   std::map<std::string, uint64_t> without_by_api;  // of them; the first APIs
   uint64_t arguments = 0;
   uint64_t arguments_without = 0;

@@ -44,9 +44,12 @@ std::string Notes(const std::vector<T>& tensors) {
     const T& t = tensors[i];
     TensorNote note = {.position = i, .identity = TensorNote::Identity{t.tensor, t.storage, 0}};
     if (t.numbers) {
-      note.numbers = TensorNote::Numbers{
-          .nans = t.nans, .negative_infinities = t.infinities, .finite = 4 - t.nans - t.infinities, .least = 1, .most = 2,
-          .mean = 1.5};
+      note.numbers = TensorNote::Numbers{.nans = t.nans,
+                                         .negative_infinities = t.infinities,
+                                         .finite = 4 - t.nans - t.infinities,
+                                         .least = 1,
+                                         .most = 2,
+                                         .mean = 1.5};
     }
     AppendTensorNote(note, &notes);
   }
@@ -84,11 +87,14 @@ std::string Found(Trace* trace, const NanOptions& options = {}) {
   std::string text;
   for (const ProcessNans& nans : *found) {
     for (const NanFinding& finding : nans.findings) {
-      const char* const how = finding.how == NanFinding::kMade ? "made" : finding.how == NanFinding::kCameIn ? "came in" : "returned";
-      absl::StrAppend(&text, how, " ", finding.call.call, finding.came_in_by.empty() ? "" : absl::StrCat(" by ", finding.came_in_by),
+      const char* const how = finding.how == NanFinding::kMade     ? "made"
+                              : finding.how == NanFinding::kCameIn ? "came in"
+                                                                   : "returned";
+      absl::StrAppend(&text, how, " ", finding.call.call,
+                      finding.came_in_by.empty() ? "" : absl::StrCat(" by ", finding.came_in_by),
                       finding.last_touched ? absl::StrCat(" from ", finding.last_touched->call) : "",
-                      (finding.kinds & kHoldsNan) != 0 ? " nan" : "", (finding.kinds & kHoldsInfinity) != 0 ? " inf" : "",
-                      finding.literal ? " literal" : "", "; ");
+                      (finding.kinds & kHoldsNan) != 0 ? " nan" : "",
+                      (finding.kinds & kHoldsInfinity) != 0 ? " inf" : "", finding.literal ? " literal" : "", "; ");
     }
     absl::StrAppend(&text, nans.more, " more, ", nans.meant, " meant\n");
   }
@@ -166,7 +172,8 @@ TEST(FirstNan, InfinitiesThatAreMeant) {
   program.Op("aten::full", {}, {{4, 4, 0, 4}}, {ItemsValue(ValueTag::kList, {IntValue(4)}), FloatValue(kInfinity)});
   program.Op("aten::_softmax", {{3, 3, 0, 1}}, {{5, 5}});
   EXPECT_EQ(Found(&program), "0 more, 2 meant\n");
-  EXPECT_THAT(Report(&program), HasSubstr("Passed over 2 calls that make infinities as the program says: the first is call 0 "));
+  EXPECT_THAT(Report(&program),
+              HasSubstr("Passed over 2 calls that make infinities as the program says: the first is call 0 "));
   // A NaN that comes of them is not.
   program.Op("aten::_softmax", {{4, 4, 0, 4}}, {{6, 6, 4}});
   EXPECT_EQ(Found(&program), "made 4 nan; 0 more, 2 meant\n");
@@ -175,8 +182,9 @@ TEST(FirstNan, InfinitiesThatAreMeant) {
 // A learning rate of infinity isn't a mask.
 TEST(FirstNan, AnInfiniteFactorIsNotMeant) {
   Program program;
-  program.Enter(MakeConfig(2, "aten::add_.Tensor", {TensorValue({4}), TensorValue({4})}, {{"alpha", FloatValue(kInfinity)}}),
-                "", Notes({{1, 1}, {2, 2}}));
+  program.Enter(
+      MakeConfig(2, "aten::add_.Tensor", {TensorValue({4}), TensorValue({4})}, {{"alpha", FloatValue(kInfinity)}}), "",
+      Notes({{1, 1}, {2, 2}}));
   program.Finish({{1, 1, 0, 4}});
   EXPECT_EQ(Found(&program), "made 0 inf; 0 more, 0 meant\n");
 }
@@ -226,7 +234,8 @@ TEST(FirstNan, ByACollective) {
   program.Op("aten::view", {Unknown(1, 1)}, {Unknown(2, 1)});
   program.Op("aten::mul.Tensor", {{2, 1, 4}}, {{3, 3, 4}});
   EXPECT_EQ(Found(&program), "came in 4 by 0 from 1 nan; 0 more, 0 meant\n");
-  EXPECT_THAT(Report(&program), HasSubstr("came in by argument 0 of call 4 aten::mul.Tensor: from call 1 c10d::allreduce_,"));
+  EXPECT_THAT(Report(&program),
+              HasSubstr("came in by argument 0 of call 4 aten::mul.Tensor: from call 1 c10d::allreduce_,"));
 }
 
 // `x * float("inf")`: a number is a tensor of one element at level 2.
@@ -265,7 +274,8 @@ TEST(FirstNan, ArgumentsWithoutNumbers) {
   program.Op("aten::zero_", {Unknown(2, 2)}, {{2, 2}});
   program.Op("aten::log", {Unknown(2, 2)}, {{5, 5, 1}});
   EXPECT_EQ(Found(&program), "made 0 nan; 1 more, 0 meant\n");
-  EXPECT_THAT(Report(&program), HasSubstr("made the first NaN, unless it came in by argument 0, which no recorded call made\n"));
+  EXPECT_THAT(Report(&program),
+              HasSubstr("made the first NaN, unless it came in by argument 0, which no recorded call made\n"));
 }
 
 TEST(FirstNan, MayBeOfACallWithoutNumbers) {
@@ -296,15 +306,16 @@ TEST(FirstNan, Contents) {
   Program program({{"values", 65536}, {"levels", {2}}});
   const auto notes = [](uint64_t tensor, uint64_t storage, const std::vector<float>& elements) {
     std::string bytes;
-    AppendTensorNote({.identity = TensorNote::Identity{tensor, storage, 0},
-                      .contents = std::string_view(reinterpret_cast<const char*>(elements.data()),
-                                                   elements.size() * sizeof(float))},
-                     &bytes);
+    AppendTensorNote(
+        {.identity = TensorNote::Identity{tensor, storage, 0},
+         .contents = std::string_view(reinterpret_cast<const char*>(elements.data()), elements.size() * sizeof(float))},
+        &bytes);
     return bytes;
   };
   const auto nan = static_cast<float>(kNan);
   const auto call = [&](const char* api, const std::string& before, const std::string& after) {
-    program.Enter(MakeConfig(2, api, before.empty() ? std::vector<Value>{} : std::vector<Value>{TensorValue({2})}), "", before);
+    program.Enter(MakeConfig(2, api, before.empty() ? std::vector<Value>{} : std::vector<Value>{TensorValue({2})}), "",
+                  before);
     program.Return({TensorValue({2})}, after);
   };
   // What is in memory that the program has not written is not its.
@@ -373,7 +384,8 @@ TEST(FirstNan, SpreadToGradientAndParameter) {
   const std::string report = Report(&program);
   EXPECT_THAT(report, HasSubstr("It reached 2 of 2 later calls of level 2, 1 of them in backward\n"));
   EXPECT_THAT(report, HasSubstr("  gradient    call 4 aten::mul.Tensor, backward\n"));
-  EXPECT_THAT(report, HasSubstr("  parameter   call 6 aten::add_.Tensor, the optimizer's step, a parameter of fc (Layer)\n"));
+  EXPECT_THAT(report,
+              HasSubstr("  parameter   call 6 aten::add_.Tensor, the optimizer's step, a parameter of fc (Layer)\n"));
 }
 
 TEST(FirstNan, EachProcessByTime) {
@@ -420,7 +432,8 @@ TEST(FirstNan, OnlySelectedCallsAreFindings) {
   NanOptions options;
   options.calls = NumberSet::Parse("1-").value();
   EXPECT_EQ(Found(&program, options), "made 2 nan; 0 more, 0 meant\n");
-  EXPECT_THAT(Report(&program, options), HasSubstr("Not looked at: 1 call that begins one, which the options leave out\n"));
+  EXPECT_THAT(Report(&program, options),
+              HasSubstr("Not looked at: 1 call that begins one, which the options leave out\n"));
 }
 
 // Of a killed program, or one that runs.

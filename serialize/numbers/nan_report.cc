@@ -152,9 +152,7 @@ class NanReport {
   const char* Color(const char* code) const { return options_.color ? code : ""; }
   std::string What() const { return options_.nan_only ? "NaN" : "NaN or infinity"; }
 
-  std::string ApiOf(ConfigId config) const {
-    return PlainLine(FormatApi(ReadConfigHead(trace_.identity(config)).api));
-  }
+  std::string ApiOf(ConfigId config) const { return PlainLine(FormatApi(ReadConfigHead(trace_.identity(config)).api)); }
   // `call 7 aten::log`
   std::string CallText(const NanCall& call) const { return absl::StrCat("call ", call.call, " ", ApiOf(call.config)); }
   // `call 7 aten::log in blocks.1 (Block)`
@@ -196,7 +194,8 @@ class NanReport {
   }
 
   void AddLine(std::string_view label, const std::string& what, std::string* text) const {
-    const std::string lead = absl::StrCat("  ", std::string(label), std::string(label.size() < 12 ? 12 - label.size() : 1, ' '));
+    const std::string lead =
+        absl::StrCat("  ", std::string(label), std::string(label.size() < 12 ? 12 - label.size() : 1, ' '));
     absl::StrAppend(text, Color(kDim), lead, Color(kReset), ClipText(what, options_.width, lead.size()), "\n");
   }
 
@@ -239,8 +238,8 @@ class NanReport {
         }
         break;
       case NanFinding::kReturned:
-        text = absl::StrCat("call ", finding.call.call, ", of module ", ModuleText(finding.call.module), ", returned ", what,
-                            "; what it took isn't known: record operators too (-l 2,3)");
+        text = absl::StrCat("call ", finding.call.call, ", of module ", ModuleText(finding.call.module), ", returned ",
+                            what, "; what it took isn't known: record operators too (-l 2,3)");
         break;
       case NanFinding::kCameIn:
         if (finding.came_in_by.empty()) {
@@ -344,13 +343,14 @@ class NanReport {
     }
     absl::StrAppend(text, "It reached ", spread.reached, " of ", Counted(spread.later, "later call", "later calls"),
                     " of level ", spread.level,
-                    spread.in_backward == 0 ? "" : absl::StrCat(", ", spread.in_backward, " of them in backward"), "\n");
+                    spread.in_backward == 0 ? "" : absl::StrCat(", ", spread.in_backward, " of them in backward"),
+                    "\n");
     for (size_t i = 0; i < spread.next.size(); ++i) AddLine(i == 0 ? "next" : "", CallLine(spread.next[i]), text);
     if (spread.first_gradient) AddLine("gradient", CallLine(*spread.first_gradient), text);
     if (spread.first_parameter) {
       const std::string module = ModuleText(spread.parameter_module);
-      AddLine("parameter", absl::StrCat(CallLine(*spread.first_parameter), module.empty() ? "" : ", a parameter of ", module),
-              text);
+      AddLine("parameter",
+              absl::StrCat(CallLine(*spread.first_parameter), module.empty() ? "" : ", a parameter of ", module), text);
     }
     if (spread.last && spread.reached > spread.next.size()) AddLine("last", CallLine(*spread.last), text);
   }
@@ -375,9 +375,9 @@ class NanReport {
   // `115 calls with 118 tensors ...`: what was looked at, and what wasn't.
   std::string LookedAt(uint32_t process) const {
     const ProcessNans& nans = nans_[process];
-    std::string text = absl::StrCat("what ", Counted(nans.counts.calls, "call", "calls"), " of ",
-                                    Process(process).calls, " returned or wrote: ",
-                                    Counted(nans.counts.tensors, "tensor", "tensors"));
+    std::string text =
+        absl::StrCat("what ", Counted(nans.counts.calls, "call", "calls"), " of ", Process(process).calls,
+                     " returned or wrote: ", Counted(nans.counts.tensors, "tensor", "tensors"));
     if (nans.counts.arguments != 0) {
       absl::StrAppend(&text, ", and at ", Counted(nans.counts.arguments, "argument", "arguments"));
     } else if (nans.counts.arguments_without != 0) {
@@ -406,13 +406,17 @@ class NanReport {
     }
     if (info.counted != 0) missing.push_back(CountedCalls(info.counted));
     if (info.damage.lost_calls != 0 || !info.damage.lost_calls_exact) {
-      missing.push_back(CountLostCalls(info.damage.lost_calls, info.damage.lost_calls_exact) + ", lost in a damaged log");
+      missing.push_back(CountLostCalls(info.damage.lost_calls, info.damage.lost_calls_exact) +
+                        ", lost in a damaged log");
     }
     uint64_t dropped = 0;
     for (const auto& [reason, calls] : info.dropped) dropped += calls;
     if (dropped != 0) missing.push_back(absl::StrCat(Counted(dropped, "call", "calls"), " that could not be recorded"));
-    if (!info.known.stopped.empty()) missing.push_back(absl::StrCat("what came after recording stopped: ", PlainLine(info.known.stopped)));
-    if (info.known.left_out != 0) missing.push_back(absl::StrCat(Counted(info.known.left_out, "call", "calls"), " that the program or an option of run left out"));
+    if (!info.known.stopped.empty())
+      missing.push_back(absl::StrCat("what came after recording stopped: ", PlainLine(info.known.stopped)));
+    if (info.known.left_out != 0)
+      missing.push_back(absl::StrCat(Counted(info.known.left_out, "call", "calls"),
+                                     " that the program or an option of run left out"));
     if (nans.forgot) missing.emplace_back("whether older tensors held one: they are too many to remember");
     if (nans.left_out != 0) {
       missing.push_back(absl::StrCat(Counted(nans.left_out, "call that begins one", "calls that begin one"),
@@ -425,7 +429,8 @@ class NanReport {
     for (const uint32_t i : processes) {
       if (nans_.size() > 1 && Process(i).calls == 0) continue;
       const bool all = Missing(i).empty();
-      const std::string who = several || nans_.size() > 1 ? absl::StrCat(" in ", PlainLine(ProcessName(Process(i)))) : "";
+      const std::string who =
+          several || nans_.size() > 1 ? absl::StrCat(" in ", PlainLine(ProcessName(Process(i)))) : "";
       const std::string of = several ? absl::StrCat(" of ", PlainLine(name_)) : "";
       absl::StrAppend(text, "No ", What(), who, of, all ? "" : " in what was looked at", "\n");
       AddMeant(nans_[i], text);
@@ -556,8 +561,7 @@ absl::StatusOr<bool> WriteNans(const std::vector<NanTrace>& traces, const NanOpt
   for (const NanTrace& trace : traces) {
     absl::StatusOr<std::vector<ProcessNans>> nans = FindNans(trace.trace, options);
     if (!nans.ok()) {
-      return absl::Status(nans.status().code(),
-                          absl::StrCat(trace.name, ": ", std::string(nans.status().message())));
+      return absl::Status(nans.status().code(), absl::StrCat(trace.name, ": ", std::string(nans.status().message())));
     }
     NanReport report(trace, *std::move(nans), options);
     found = found || report.found();
