@@ -120,6 +120,7 @@ struct Kind {
   bool reads = false;     // brings data from outside
   bool lifts = false;     // aten::lift_fresh: what torch.tensor made
   bool is_aten = false;
+  bool gives_nan = false;  // as an argument
   Literals literals;
 };
 
@@ -129,6 +130,7 @@ Kind KindOf(const Config& config) {
   const std::string_view api = config.api, base = BaseName(api);
   kind.module = !ModuleLabelOf(config).empty();
   kind.literals.Add(config);
+  kind.gives_nan = kind.literals.nan;
   if (kind.module) return kind;
   kind.allocates = OnlyAllocates(base);
   kind.writes = Writes(api, base, config);
@@ -535,7 +537,7 @@ class NanFinder {
     finding.how = NanFinding::kCameIn;
     finding.kinds = fresh;
     const bool literal =
-        touched != process->touched.end() ? touched->second.literal : kind.lifts && Around(*thread, &Kind::constant);
+        touched != process->touched.end() ? touched->second.literal : kind.lifts && IsInText(*thread);
     finding.literal = (fresh & kHoldsNan) != 0 && literal;
     const std::vector<std::string>& names = ArgumentsOf(thread->calls[thread->open - 1].call.config).tensors.names;
     finding.came_in_by = note.position < names.size() ? names[note.position] : std::to_string(note.position);
@@ -550,6 +552,9 @@ class NanFinder {
     }
     return false;
   }
+
+  // Whether a call around the innermost one has it from the program's text: torch.tensor([nan]), x[0] = nan.
+  bool IsInText(const Thread& thread) { return Around(thread, &Kind::constant) || Around(thread, &Kind::gives_nan); }
 
   static void NoteMeant(const NanCall& call, Process* process) {
     if (process->result.meant++ == 0) process->result.meant_first = call;
@@ -585,6 +590,7 @@ class NanFinder {
     OpenCall& call = thread->calls[thread->open - 1];
     const Kind& kind = KindOfConfig(record.config);
     read_arguments_ = false;
+    written_.clear();
     result_values_.clear();
     result_tensors_ = {};
     if (!record.result.notes.empty() || !record.result.written.empty()) {
@@ -592,7 +598,8 @@ class NanFinder {
     } else if (!process->numbers && record.result.known() && !kind.allocates) {
       CountMissing(record, 0, process);
     }
-    if (kind.writes_later) {
+    // Operators on lists return nothing; what they write is recorded with numbers alone.
+    if (kind.writes_later || (kind.many_tensors && kind.writes && written_.empty())) {
       ReadArguments(call);
       for (const TensorNote& note : argument_notes_) {
         if (note.identity && note.identity->storage != 0) Touch(note.identity->storage, {call.call}, process);
@@ -641,7 +648,6 @@ class NanFinder {
   void TakeResult(const CallRecord& record, const Kind& kind, OpenCall* call, Process* process, Thread* thread) {
     ReadTensorNotes(record.result.notes, &notes_);
     ReadTensorNotes(record.result.written, &written_notes_);
-    written_.clear();
     uint64_t noted = 0, missing = 0;
     for (const TensorNote& note : notes_) {
       ++noted;
@@ -704,7 +710,7 @@ class NanFinder {
     // A view: what its base holds is known.
     if (argument != nullptr && !kind.writes && !kind.writes_later && !constant) return false;
     if (call.call.level == kFrameLevel) return false;  // a module returns what a call in it made
-    Touch(id.storage, {call.call, constant, kind.constant || (kind.lifts && Around(*thread, &Kind::constant))},
+    Touch(id.storage, {call.call, constant, kind.constant || (kind.lifts && IsInText(*thread))},
           process);
     // It may hold what its arguments do.
     if (const uint8_t held = call.held | call.inside; held != 0) process->storages.Set(id.storage, {}, held);

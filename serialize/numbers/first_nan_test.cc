@@ -4,6 +4,7 @@
 #include <initializer_list>
 #include <limits>
 #include <optional>
+#include <random>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -287,6 +288,15 @@ TEST(FirstNan, MayBeOfACallWithoutNumbers) {
   EXPECT_THAT(Report(&program), HasSubstr("Not looked at: 1 tensor without numbers, of mine::sparse 1\n"));
 }
 
+// Contents alone don't say what operators on lists write.
+TEST(FirstNan, ListsWrittenWithoutNumbers) {
+  Program program;
+  program.Op("aten::ones", {}, {{1, 1}});
+  program.Op("aten::_foreach_add_.Scalar", {{1, 1}}, {});
+  program.Op("aten::mul.Tensor", {{1, 1, 2}}, {{2, 2, 2}});
+  EXPECT_EQ(Found(&program), "came in 2 by 0 from 1 nan; 0 more, 0 meant\n");
+}
+
 // Level 4 sees what the kernel of a level-2 operator calls on its own memory.
 TEST(FirstNan, MemoryOfKernels) {
   Program program;
@@ -434,6 +444,29 @@ TEST(FirstNan, OnlySelectedCallsAreFindings) {
   EXPECT_EQ(Found(&program, options), "made 2 nan; 0 more, 0 meant\n");
   EXPECT_THAT(Report(&program, options),
               HasSubstr("Not looked at: 1 call that begins one, which the options leave out\n"));
+}
+
+// Whatever is in the notes of a damaged log.
+TEST(FirstNan, NotesOfAnyBytes) {
+  std::minstd_rand random(7);
+  for (int round = 0; round < 200; ++round) {
+    Program program;
+    const auto any = [&random](std::string bytes) {
+      for (int i = 0; i < 3 && !bytes.empty(); ++i) bytes[random() % bytes.size()] = static_cast<char>(random());
+      return bytes;
+    };
+    for (int i = 0; i < 20; ++i) {
+      const T a = {random() % 5, random() % 5, random() % 2}, b = {random() % 5, random() % 5, random() % 2, 0, random() % 2 == 0};
+      program.Enter(MakeConfig(static_cast<int>(random() % 6), i % 2 == 0 ? "aten::_foreach_add_" : "c10d::send",
+                               {TensorValue({static_cast<int64_t>(random()) << 40, 4}), TensorValue({4})}),
+                    any("\1\0\1"), any(Notes({a, b})));
+      program.Return({TensorValue({4})}, any(Notes({b})));
+      program.SetWritten(any(Notes({b, a})));
+    }
+    NanOptions options;
+    options.json = round % 2 == 0;
+    EXPECT_NE(Report(&program, options), "");
+  }
 }
 
 // Of a killed program, or one that runs.
