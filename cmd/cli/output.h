@@ -22,6 +22,7 @@ enum ExitCode : int {
   kExitOk = 0,
   kExitDifferent = 1,     // diff: the traces differ; replay: a call differs from its record
   kExitBelow = 1,         // coverage: below the bar
+  kExitFound = 1,         // nan: there is one
   kExitTrouble = 2,       // any error, in every verb except run
   kExitNotStarted = 125,  // run: torchtrace failed before the program started
 };

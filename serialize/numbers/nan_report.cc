@@ -1,0 +1,587 @@
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "nlohmann/json.hpp"
+#include "serialize/base/clip_text.h"
+#include "serialize/base/text.h"
+#include "serialize/forms/call_labels.h"
+#include "serialize/forms/forms.h"
+#include "serialize/forms/trace_lines.h"
+#include "serialize/model/config.h"
+#include "serialize/model/levels.h"
+#include "serialize/numbers/first_nan.h"
+#include "serialize/numbers/tensor_numbers.h"
+#include "serialize/trace/run_facts.h"
+
+namespace torchtrace {
+namespace {
+
+using nlohmann::ordered_json;
+
+// Of a call's tensors, in text.
+constexpr size_t kMostTensors = 8;
+constexpr size_t kMostApisShown = 3;
+
+std::string KindsText(uint8_t kinds) {
+  return kinds == kHoldsNan ? "NaN" : kinds == kHoldsInfinity ? "infinity" : "NaN and infinity";
+}
+
+ordered_json KindsJson(uint8_t kinds) {
+  ordered_json list = ordered_json::array();
+  if ((kinds & kHoldsNan) != 0) list.push_back("nan");
+  if ((kinds & kHoldsInfinity) != 0) list.push_back("inf");
+  return list;
+}
+
+const char* PartName(StepPart part) {
+  switch (part) {
+    case StepPart::kForward:
+      return "forward";
+    case StepPart::kBackward:
+      return "backward";
+    case StepPart::kRecomputed:
+      return "forward, run again in backward";
+    case StepPart::kOptimizer:
+      return "the optimizer's step";
+    case StepPart::kUnknown:
+      break;
+  }
+  return "";
+}
+
+ordered_json PartJson(StepPart part) {
+  switch (part) {
+    case StepPart::kForward:
+      return "forward";
+    case StepPart::kBackward:
+      return "backward";
+    case StepPart::kRecomputed:
+      return "recomputed";
+    case StepPart::kOptimizer:
+      return "optimizer";
+    case StepPart::kUnknown:
+      break;
+  }
+  return nullptr;
+}
+
+const char* HowName(NanFinding::How how) {
+  return how == NanFinding::kMade ? "made" : how == NanFinding::kCameIn ? "came in" : "returned";
+}
+
+std::string NumberText(double number) { return absl::StrFormat("%.5g", number); }
+
+// `{nan 2, mean 0.1, min -3, max 3.2}`
+std::string NumbersText(const TensorNote::Numbers& numbers) {
+  std::vector<std::string> parts;
+  const auto add_count = [&parts](const char* what, uint64_t count) {
+    if (count != 0) parts.push_back(absl::StrCat(what, " ", count));
+  };
+  add_count("nan", numbers.nans);
+  add_count("inf", numbers.positive_infinities);
+  add_count("-inf", numbers.negative_infinities);
+  if (numbers.finite != 0) {
+    parts.push_back(absl::StrCat("mean ", NumberText(numbers.mean)));
+    parts.push_back(absl::StrCat("min ", NumberText(numbers.least)));
+    parts.push_back(absl::StrCat("max ", NumberText(numbers.most)));
+  }
+  return absl::StrCat("{", parts.empty() ? "no elements" : absl::StrJoin(parts, ", "), "}");
+}
+
+// The text and JSON of one trace's findings.
+class NanReport {
+ public:
+  NanReport(const NanTrace& trace, std::vector<ProcessNans> processes, const NanOptions& options)
+      : trace_(*trace.trace),
+        name_(trace.name),
+        nans_(std::move(processes)),
+        options_(options),
+        stack_text_(trace_),
+        several_models_(SeveralModels::In(trace_)) {
+    for (uint32_t i = 0; i < nans_.size(); ++i) order_.push_back(i);
+    // The earliest first; those without a finding last.
+    std::stable_sort(order_.begin(), order_.end(), [this](uint32_t a, uint32_t b) { return TimeOf(a) < TimeOf(b); });
+  }
+
+  bool found() const { return !order_.empty() && !nans_[order_.front()].findings.empty(); }
+
+  // `several`: traces.
+  std::string Text(bool several) {
+    std::string text;
+    std::vector<uint32_t> clean;
+    for (const uint32_t i : order_) {
+      const ProcessNans& nans = nans_[i];
+      if (nans.findings.empty()) {
+        clean.push_back(i);
+        continue;
+      }
+      if (!text.empty()) text += "\n";
+      if (several || nans_.size() > 1) AddHeading(i, several, &text);
+      AddProcess(i, &text);
+    }
+    if (clean.empty()) return text;
+    if (!text.empty()) text += "\n";
+    AddClean(clean, several, &text);
+    return text;
+  }
+
+  ordered_json Json() {
+    ordered_json json = {{"trace", name_}};
+    ordered_json& list = json["processes"] = ordered_json::array();
+    for (const uint32_t i : order_) list.push_back(ProcessJson(i));
+    return json;
+  }
+
+ private:
+  int64_t TimeOf(uint32_t process) const {
+    const std::vector<NanFinding>& findings = nans_[process].findings;
+    return findings.empty() ? INT64_MAX : findings.front().call.time_ns;
+  }
+
+  const ProcessInfo& Process(uint32_t process) const { return trace_.processes()[process]; }
+  const char* Color(const char* code) const { return options_.color ? code : ""; }
+  std::string What() const { return options_.nan_only ? "NaN" : "NaN or infinity"; }
+
+  std::string ApiOf(ConfigId config) const { return PlainLine(FormatApi(ReadConfigHead(trace_.identity(config)).api)); }
+  // `call 7 aten::log`
+  std::string CallText(const NanCall& call) const { return absl::StrCat("call ", call.call, " ", ApiOf(call.config)); }
+  // `call 7 aten::log in blocks.1 (Block)`
+  std::string CallInModule(const NanCall& call) const {
+    const bool in_other = call.module != kLostId && call.module != call.config;
+    return absl::StrCat(CallText(call), in_other ? absl::StrCat(" in ", ModuleText(call.module)) : "");
+  }
+
+  ModuleLabel Module(ConfigId module) const {
+    return module == kLostId ? ModuleLabel() : ModuleLabelOf(trace_.identity(module));
+  }
+  std::string ModuleText(ConfigId module) const {
+    const ModuleLabel label = Module(module);
+    return PlainLine(several_models_ ? label.WholeText() : label.Text());
+  }
+  std::string LineOf(StackId stack) const {
+    return stack == kNoStack ? "" : PlainLine(stack_text_.Line(trace_.stacks().calling_line(stack)));
+  }
+
+  // `step=3, phase="eval"`
+  std::string TagsText(uint32_t tags) const {
+    const std::string_view text = trace_.tags(tags);
+    if (text.empty()) return "";
+    const ordered_json object = ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
+    if (!object.is_object()) return DumpJson(std::string(text));
+    std::string shown;
+    for (const auto& [name, value] : object.items()) {
+      absl::StrAppend(&shown, shown.empty() ? "" : ", ", FormatApi(name), "=", DumpJson(value));
+    }
+    return shown;
+  }
+
+  // `step=3, backward`
+  std::string When(const NanCall& call) const {
+    std::vector<std::string> parts;
+    if (std::string tags = TagsText(call.tags); !tags.empty()) parts.push_back(std::move(tags));
+    if (*PartName(call.part) != '\0') parts.emplace_back(PartName(call.part));
+    return absl::StrJoin(parts, ", ");
+  }
+
+  void AddLine(std::string_view label, const std::string& what, std::string* text) const {
+    const std::string lead =
+        absl::StrCat("  ", std::string(label), std::string(label.size() < 12 ? 12 - label.size() : 1, ' '));
+    absl::StrAppend(text, Color(kDim), lead, Color(kReset), ClipText(what, options_.width, lead.size()), "\n");
+  }
+
+  void AddHeading(uint32_t process, bool several, std::string* text) const {
+    absl::StrAppend(text, Color(kBold), PlainLine(ProcessName(Process(process))), Color(kReset),
+                    several ? absl::StrCat(" of ", PlainLine(name_)) : "", "\n");
+  }
+
+  void AddProcess(uint32_t process, std::string* text) {
+    const ProcessNans& nans = nans_[process];
+    for (size_t i = 0; i < nans.findings.size(); ++i) {
+      if (i > 0) *text += "\n";
+      AddFinding(process, nans.findings[i], text);
+    }
+    *text += "\n";
+    AddSpread(nans, text);
+    AddMore(nans, text);
+    AddMeant(nans, text);
+    absl::StrAppend(text, "Looked at ", LookedAt(process), "\n");
+  }
+
+  bool IsLift(const NanCall& call) const {
+    return ReadConfigHead(trace_.identity(call.config)).api.starts_with("aten::lift");
+  }
+
+  // The answer.
+  std::string Headline(const NanFinding& finding) const {
+    const std::string what = absl::StrCat("the first ", KindsText(finding.kinds));
+    const std::string call = CallInModule(finding.call);
+    std::string text;
+    switch (finding.how) {
+      case NanFinding::kMade:
+        text = absl::StrCat(call, " made ", what, finding.literal ? ", which the program's text gave it" : "");
+        if (finding.last_touched) {
+          absl::StrAppend(&text, ", or took it from ", CallInModule(*finding.last_touched),
+                          ", whose numbers were not recorded");
+        } else if (!finding.outside.empty()) {
+          absl::StrAppend(&text, ", unless it came in by argument ", absl::StrJoin(finding.outside, " or "),
+                          ", which no recorded call made");
+        }
+        break;
+      case NanFinding::kReturned:
+        text = absl::StrCat("call ", finding.call.call, ", of module ", ModuleText(finding.call.module), ", returned ",
+                            what, "; what it took isn't known: record operators too (-l 2,3)");
+        break;
+      case NanFinding::kCameIn:
+        if (finding.came_in_by.empty()) {
+          text = absl::StrCat(call, " brought in ", what, ": no recorded call made it");
+        } else {
+          text = absl::StrCat(what, " came in by argument ", finding.came_in_by, " of ", call, ": ");
+          if (finding.last_touched && IsLift(*finding.last_touched) && !finding.literal) {
+            absl::StrAppend(&text, "from the program's data or text, by ", CallInModule(*finding.last_touched));
+          } else if (finding.literal && finding.last_touched) {
+            absl::StrAppend(&text, "the program's text gave it to ", CallInModule(*finding.last_touched));
+          } else if (finding.last_touched) {
+            absl::StrAppend(&text, "from ", CallInModule(*finding.last_touched), ", whose numbers were not recorded");
+          } else if (finding.literal) {
+            absl::StrAppend(&text, "the program's text gave it");
+          } else {
+            absl::StrAppend(&text, "no recorded call made it");
+          }
+          text[0] = 'T';
+        }
+        break;
+    }
+    if (text[0] == 'c') text[0] = 'C';
+    return text;
+  }
+
+  void AddFinding(uint32_t process, const NanFinding& finding, std::string* text) {
+    absl::StrAppend(text, Color(kRed), Headline(finding), Color(kReset), "\n");
+    std::string when = When(finding.call);
+    if (finding.call.part == StepPart::kUnknown) {
+      absl::StrAppend(&when, when.empty() ? "" : ", ", "forward or backward isn't known (levels 1 and 4 tell)");
+    }
+    AddLine("when", when, text);
+    if (const std::string line = LineOf(finding.call.stack); !line.empty()) AddLine("line", line, text);
+    if (const std::string around = AroundText(finding); !around.empty()) AddLine("called by", around, text);
+    if (finding.call.part == StepPart::kBackward) AddLine("backward of", ForwardText(process, finding), text);
+    AddLine("call", FoldedConfigText(trace_, finding.call.config), text);
+    AddTensors(finding.arguments, "argument ", text);
+    AddTensors(finding.result, finding.result.size() == 1 ? "returned" : "returned ", text);
+    AddTensors(finding.written, "wrote ", text);
+  }
+
+  // `call 7 torch.log`: functions and operators around it, the innermost first, without modules and repeated names.
+  std::string AroundText(const NanFinding& finding) const {
+    std::vector<std::string> shown;
+    std::string last = ApiOf(finding.call.config);
+    for (size_t i = finding.around.size(); i-- > 0;) {
+      const NanFinding::Around& around = finding.around[i];
+      const std::string api = ApiOf(around.config);
+      if (around.level == kFrameLevel || api == last) continue;
+      shown.push_back(absl::StrCat(api, " (call ", around.call, ")"));
+      last = api;
+    }
+    return absl::StrJoin(shown, ", ");
+  }
+
+  std::string ForwardText(uint32_t process, const NanFinding& finding) const {
+    if (!finding.forward) {
+      const std::vector<int>& levels = Process(process).known.levels;
+      const bool level_4 = std::find(levels.begin(), levels.end(), kRecordLevel) != levels.end();
+      return level_4 ? "not known" : "not known: level 4 tells (torchtrace run -l 1,2,3,4)";
+    }
+    std::string text = CallInModule(*finding.forward);
+    if (const std::string line = LineOf(finding.forward->stack); !line.empty()) absl::StrAppend(&text, ", ", line);
+    return text;
+  }
+
+  void AddTensors(const std::vector<NanTensor>& tensors, const std::string& label, std::string* text) const {
+    std::vector<const NanTensor*> shown;
+    for (const NanTensor& tensor : tensors) shown.push_back(&tensor);
+    if (shown.size() > kMostTensors) {
+      std::stable_sort(shown.begin(), shown.end(),
+                       [](const NanTensor* a, const NanTensor* b) { return a->held != 0 && b->held == 0; });
+    }
+    for (size_t i = 0; i < shown.size() && i < kMostTensors; ++i) {
+      const NanTensor& tensor = *shown[i];
+      AddLine(label.ends_with(' ') ? absl::StrCat(label, tensor.name) : label,
+              absl::StrCat(FormatValue(tensor.tensor), "  ", TensorNumbers(tensor)), text);
+    }
+    if (shown.size() > kMostTensors) {
+      AddLine("", absl::StrCat(shown.size() - kMostTensors, " more: --format json"), text);
+    }
+  }
+
+  static std::string TensorNumbers(const NanTensor& tensor) {
+    if (tensor.note.numbers) return NumbersText(*tensor.note.numbers);
+    if (tensor.held != 0) return absl::StrCat("holds ", KindsText(tensor.held), ", as an earlier call returned it");
+    return "not recorded; no NaN or infinity by the calls before";
+  }
+
+  std::string CallLine(const NanCall& call) const {
+    const std::string when = When(call);
+    return absl::StrCat(CallInModule(call), when.empty() ? "" : ", ", when);
+  }
+
+  void AddSpread(const ProcessNans& nans, std::string* text) const {
+    const NanSpread& spread = nans.spread;
+    if (spread.reached == 0) {
+      absl::StrAppend(text, "It reached no later call", spread.later == 0 ? "" : absl::StrCat(" of ", spread.later),
+                      "\n");
+      return;
+    }
+    absl::StrAppend(text, "It reached ", spread.reached, " of ", Counted(spread.later, "later call", "later calls"),
+                    " of level ", spread.level,
+                    spread.in_backward == 0 ? "" : absl::StrCat(", ", spread.in_backward, " of them in backward"),
+                    "\n");
+    for (size_t i = 0; i < spread.next.size(); ++i) AddLine(i == 0 ? "next" : "", CallLine(spread.next[i]), text);
+    if (spread.first_gradient) AddLine("gradient", CallLine(*spread.first_gradient), text);
+    if (spread.first_parameter) {
+      const std::string module = ModuleText(spread.parameter_module);
+      AddLine("parameter",
+              absl::StrCat(CallLine(*spread.first_parameter), module.empty() ? "" : ", a parameter of ", module), text);
+    }
+    if (spread.last && spread.reached > spread.next.size()) AddLine("last", CallLine(*spread.last), text);
+  }
+
+  void AddMore(const ProcessNans& nans, std::string* text) const {
+    if (nans.more == 0) return;
+    absl::StrAppend(text, Counted(nans.more, "more call begins one:", "more calls begin one:"), "\n");
+    for (size_t i = 0; i < nans.more_first.size(); ++i) {
+      const ProcessNans::Light& light = nans.more_first[i];
+      AddLine(HowName(light.how), absl::StrCat(CallLine(light.call), ": ", KindsText(light.kinds)), text);
+    }
+    if (nans.more > nans.more_first.size()) AddLine("", "...", text);
+  }
+
+  void AddMeant(const ProcessNans& nans, std::string* text) const {
+    if (nans.meant == 0) return;
+    absl::StrAppend(text, "Passed over ", Counted(nans.meant, "call that makes", "calls that make"),
+                    " infinities as the program says: ", nans.meant == 1 ? "" : "the first is ",
+                    CallInModule(*nans.meant_first), "\n");
+  }
+
+  // `115 calls with 118 tensors ...`: what was looked at, and what wasn't.
+  std::string LookedAt(uint32_t process) const {
+    const ProcessNans& nans = nans_[process];
+    std::string text =
+        absl::StrCat("what ", Counted(nans.counts.calls, "call", "calls"), " of ", Process(process).calls,
+                     " returned or wrote: ", Counted(nans.counts.tensors, "tensor", "tensors"));
+    if (nans.counts.arguments != 0) {
+      absl::StrAppend(&text, ", and at ", Counted(nans.counts.arguments, "argument", "arguments"));
+    } else if (nans.counts.arguments_without != 0) {
+      absl::StrAppend(&text, "; arguments by what made them");
+    }
+    for (const std::string& missing : Missing(process)) absl::StrAppend(&text, "\nNot looked at: ", missing);
+    return text;
+  }
+
+  // What was not looked at; empty: nothing.
+  std::vector<std::string> Missing(uint32_t process) const {
+    std::vector<std::string> missing;
+    const ProcessNans& nans = nans_[process];
+    const ProcessInfo& info = Process(process);
+    if (info.calls != 0 && !nans.has_numbers) missing.emplace_back("any call, as no numbers of tensors were recorded");
+    if (nans.has_numbers && nans.counts.without != 0) {
+      std::vector<std::pair<std::string, uint64_t>> apis(nans.counts.without_by_api.begin(),
+                                                         nans.counts.without_by_api.end());
+      std::stable_sort(apis.begin(), apis.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+      std::vector<std::string> shown;
+      for (size_t i = 0; i < apis.size() && i < kMostApisShown; ++i) {
+        shown.push_back(absl::StrCat(PlainLine(FormatApi(apis[i].first)), " ", apis[i].second));
+      }
+      missing.push_back(absl::StrCat(Counted(nans.counts.without, "tensor", "tensors"), " without numbers, of ",
+                                     absl::StrJoin(shown, ", "), apis.size() > kMostApisShown ? ", ..." : ""));
+    }
+    if (info.counted != 0) missing.push_back(CountedCalls(info.counted));
+    if (info.damage.lost_calls != 0 || !info.damage.lost_calls_exact) {
+      missing.push_back(CountLostCalls(info.damage.lost_calls, info.damage.lost_calls_exact) +
+                        ", lost in a damaged log");
+    }
+    uint64_t dropped = 0;
+    for (const auto& [reason, calls] : info.dropped) dropped += calls;
+    if (dropped != 0) missing.push_back(absl::StrCat(Counted(dropped, "call", "calls"), " that could not be recorded"));
+    if (!info.known.stopped.empty())
+      missing.push_back(absl::StrCat("what came after recording stopped: ", PlainLine(info.known.stopped)));
+    if (info.known.left_out != 0)
+      missing.push_back(absl::StrCat(Counted(info.known.left_out, "call", "calls"),
+                                     " that the program or an option of run left out"));
+    if (nans.forgot) missing.emplace_back("whether older tensors held one: they are too many to remember");
+    if (nans.left_out != 0) {
+      missing.push_back(absl::StrCat(Counted(nans.left_out, "call that begins one", "calls that begin one"),
+                                     ", which the options leave out"));
+    }
+    return missing;
+  }
+
+  void AddClean(const std::vector<uint32_t>& processes, bool several, std::string* text) const {
+    for (const uint32_t i : processes) {
+      if (nans_.size() > 1 && Process(i).calls == 0) continue;
+      const bool all = Missing(i).empty();
+      const std::string who =
+          several || nans_.size() > 1 ? absl::StrCat(" in ", PlainLine(ProcessName(Process(i)))) : "";
+      const std::string of = several ? absl::StrCat(" of ", PlainLine(name_)) : "";
+      absl::StrAppend(text, "No ", What(), who, of, all ? "" : " in what was looked at", "\n");
+      AddMeant(nans_[i], text);
+      absl::StrAppend(text, "Looked at ", LookedAt(i), "\n");
+    }
+  }
+
+  ordered_json CallJson(const NanCall& call) const {
+    ordered_json json = {{"call", call.call}, {"thread", call.thread}, {"level", call.level}};
+    json["api"] = std::string(ReadConfigHead(trace_.identity(call.config)).api);
+    if (const std::string_view tags = trace_.tags(call.tags); !tags.empty()) {
+      ordered_json object = ordered_json::parse(tags, nullptr, /*allow_exceptions=*/false);
+      json["tags"] = object.is_object() ? std::move(object) : ordered_json(std::string(tags));
+    }
+    if (const ModuleLabel module = Module(call.module); !module.empty()) {
+      json["module"] = module.path;
+      if (!module.model.empty()) json["model"] = module.model;
+    }
+    json["part"] = PartJson(call.part);
+    if (call.stack != kNoStack) {
+      const StackTable& stacks = trace_.stacks();
+      const StackPlace& line = stacks.line(stacks.calling_line(call.stack));
+      const StackCode& code = stacks.code(line.code);
+      json["file"] = std::string(code.file);
+      json["line"] = line.line;
+      json["function"] = std::string(code.function);
+    }
+    return json;
+  }
+  ordered_json CallJson(const std::optional<NanCall>& call) const { return call ? CallJson(*call) : ordered_json(); }
+
+  static ordered_json TensorsJson(const std::vector<NanTensor>& tensors) {
+    ordered_json list = ordered_json::array();
+    for (const NanTensor& tensor : tensors) {
+      ordered_json& json = list.emplace_back(ordered_json{{"name", tensor.name}});
+      json["value"] = ValueToJson(tensor.tensor);
+      AddNote(tensor.note, &json);
+      json["holds"] = tensor.known ? KindsJson(tensor.held) : ordered_json();
+    }
+    return list;
+  }
+
+  ordered_json FindingJson(const NanFinding& finding) const {
+    ordered_json json = {{"how", HowName(finding.how)}, {"kinds", KindsJson(finding.kinds)}};
+    json.update(CallJson(finding.call));
+    const ordered_json config = VariantJson(trace_, finding.call.variant);
+    for (const char* member : {"args", "kwargs"}) {
+      if (config.contains(member)) json[member] = config[member];
+    }
+    json["argument"] = finding.came_in_by.empty() ? ordered_json() : ordered_json(finding.came_in_by);
+    json["from"] = CallJson(finding.last_touched);
+    json["outside_arguments"] = finding.outside;
+    json["literal"] = finding.literal;
+    json["forward"] = CallJson(finding.forward);
+    ordered_json& around = json["around"] = ordered_json::array();
+    for (const NanFinding::Around& call : finding.around) {
+      around.push_back({{"call", call.call},
+                        {"level", call.level},
+                        {"api", std::string(ReadConfigHead(trace_.identity(call.config)).api)}});
+    }
+    json["arguments"] = TensorsJson(finding.arguments);
+    json["result"] = TensorsJson(finding.result);
+    json["written"] = TensorsJson(finding.written);
+    return json;
+  }
+
+  ordered_json SpreadJson(const NanSpread& spread) const {
+    ordered_json json = {{"level", spread.level},
+                         {"later_calls", spread.later},
+                         {"reached", spread.reached},
+                         {"in_backward", spread.in_backward}};
+    ordered_json& next = json["next"] = ordered_json::array();
+    for (const NanCall& call : spread.next) next.push_back(CallJson(call));
+    json["first_gradient"] = CallJson(spread.first_gradient);
+    json["first_parameter"] = CallJson(spread.first_parameter);
+    if (const ModuleLabel module = Module(spread.parameter_module); !module.empty()) {
+      json["first_parameter"]["parameter_of"] = module.path;
+    }
+    json["last"] = CallJson(spread.last);
+    return json;
+  }
+
+  ordered_json ProcessJson(uint32_t process) const {
+    const ProcessNans& nans = nans_[process];
+    const ProcessInfo& info = Process(process);
+    ordered_json json = {{"process", ProcessName(info)}};
+    if (info.known.pid.has_value()) json["pid"] = *info.known.pid;
+    if (info.known.ranked.rank.has_value()) json["rank"] = *info.known.ranked.rank;
+    ordered_json& findings = json["findings"] = ordered_json::array();
+    for (const NanFinding& finding : nans.findings) findings.push_back(FindingJson(finding));
+    json["spread"] = nans.findings.empty() ? ordered_json() : SpreadJson(nans.spread);
+    json["more"] = nans.more;
+    ordered_json& more = json["more_first"] = ordered_json::array();
+    for (const ProcessNans::Light& light : nans.more_first) {
+      ordered_json one = {{"how", HowName(light.how)}, {"kinds", KindsJson(light.kinds)}};
+      one.update(CallJson(light.call));
+      more.push_back(std::move(one));
+    }
+    json["meant_infinities"] = nans.meant;
+    json["meant_first"] = CallJson(nans.meant_first);
+    ordered_json& looked = json["looked_at"] = {{"calls", info.calls},
+                                                {"calls_with_numbers", nans.counts.calls},
+                                                {"tensors", nans.counts.tensors},
+                                                {"tensors_without_numbers", nans.counts.without},
+                                                {"arguments", nans.counts.arguments},
+                                                {"arguments_without_numbers", nans.counts.arguments_without}};
+    looked["without_numbers_by_api"] = ordered_json::object();
+    for (const auto& [api, tensors] : nans.counts.without_by_api) looked["without_numbers_by_api"][api] = tensors;
+    looked["missing"] = Missing(process);
+    return json;
+  }
+
+  const Trace& trace_;
+  const std::string name_;
+  const std::vector<ProcessNans> nans_;  // by process
+  const NanOptions& options_;
+  StackText stack_text_;
+  const bool several_models_;
+  std::vector<uint32_t> order_;  // of processes
+};
+
+}  // namespace
+
+absl::StatusOr<bool> WriteNans(const std::vector<NanTrace>& traces, const NanOptions& options, std::ostream* out) {
+  bool found = false;
+  ordered_json json = {{"found", false}, {"traces", ordered_json::array()}};
+  std::vector<std::string> with, without;
+  for (const NanTrace& trace : traces) {
+    absl::StatusOr<std::vector<ProcessNans>> nans = FindNans(trace.trace, options);
+    if (!nans.ok()) {
+      return absl::Status(nans.status().code(), absl::StrCat(trace.name, ": ", std::string(nans.status().message())));
+    }
+    NanReport report(trace, *std::move(nans), options);
+    found = found || report.found();
+    if (options.json) {
+      json["traces"].push_back(report.Json());
+    } else {
+      (report.found() ? with : without).push_back(report.Text(traces.size() > 1));
+    }
+  }
+  if (options.json) {
+    json["found"] = found;
+    *out << DumpPrettyJson(json);
+  } else {
+    // The answers first.
+    with.insert(with.end(), std::make_move_iterator(without.begin()), std::make_move_iterator(without.end()));
+    *out << absl::StrJoin(with, "\n");
+  }
+  out->flush();
+  if (!out->good()) return absl::AbortedError("cannot write the report");
+  return found;
+}
+
+}  // namespace torchtrace
