@@ -55,6 +55,11 @@ class CommonConfigs {
   size_t family_count_ = 0;
 };
 
+// The symbol of a call: kLeftOut if its config is new, as when the file has changed since it was counted.
+inline uint32_t SymbolOf(const CallRecord& call, const std::vector<uint32_t>& symbols) {
+  return call.config < symbols.size() ? symbols[call.config] : CommonConfigs::kLeftOut;
+}
+
 // kChanged: a config that only A has, paired with one that only B has: of the same family (family.h), or one that also
 // differs in dtypes and devices.
 enum class Change : uint8_t { kRemoved, kAdded, kChanged, kCount };
