@@ -24,6 +24,8 @@ struct DiffScope {
   Coarsening coarsening;
   GlobFilter filter;        // over API names
   std::vector<int> levels;  // empty: all
+  // A module that torch.compile wraps is the module itself: `_orig_mod` and models are left out of its path.
+  bool through_compilation = false;
 
   bool Accepts(const ConfigHead& head) const;
 };

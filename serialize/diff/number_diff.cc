@@ -16,6 +16,7 @@
 #include "serialize/forms/call_labels.h"
 #include "serialize/forms/forms.h"
 #include "serialize/model/config.h"
+#include "serialize/model/graph_calls.h"
 #include "serialize/model/levels.h"
 #include "serialize/numbers/tensor_numbers.h"
 #include "serialize/trace/parsed_tags.h"
@@ -173,7 +174,7 @@ bool IsObject(const Value& value) {
 class NumberComparison {
  public:
   NumberComparison(Trace* a, Trace* b, const DiffScope& scope, const NumberDiffOptions& options, CommonConfigs* configs)
-      : scope_(scope), options_(options), configs_(*configs) {
+      : scope_(scope), options_(options), configs_(*configs), tolerances_(options.tolerances) {
     a_.trace = a;
     b_.trace = b;
   }
@@ -221,6 +222,7 @@ class NumberComparison {
     double relative = -1;                     // the largest of its arguments
     uint64_t position = 0;                    // of that one
     std::vector<uint64_t> unknown;            // arguments that could not be compared
+    bool in_backward = false;                 // it is, or is in, a call that runs a backward pass
   };
 
   struct Thread {
@@ -268,6 +270,8 @@ class NumberComparison {
     const absl::Status counted = DoBoth([&] { return count(a_.trace, options_.a_name); },
                                         [&] { return count(b_.trace, options_.b_name); });
     if (!counted.ok()) return counted;
+    result_.compiled = HasGraphs(*a_.trace) != HasGraphs(*b_.trace);
+    scope_.through_compilation = result_.compiled;
     a_.symbols = configs_.Add(*a_.trace, scope_);
     b_.symbols = configs_.Add(*b_.trace, scope_);
     const auto read = [this](Side* side) -> absl::Status {
@@ -284,6 +288,13 @@ class NumberComparison {
     }
     result_.shortest = !effort.gave_up;
     return absl::OkStatus();
+  }
+
+  static bool HasGraphs(const Trace& trace) {
+    for (ConfigId id = 0; id < trace.config_count(); ++id) {
+      if (ReadGraphCall(trace.identity(id)).kind != GraphCallKind::kNone) return true;
+    }
+    return false;
   }
 
   // Frees the symbols.
@@ -336,6 +347,7 @@ class NumberComparison {
     call.call.module = record.config < is_module_.size() && is_module_[record.config] ? record.config
                        : open.empty()                                                 ? kLostId
                                                                                       : open.back().call.module;
+    call.in_backward = (!open.empty() && open.back().in_backward) || IsBackward(record.config);
     call.place = cursor->Next(record);
     if (call.place.sequence != SequenceCursor::Place::kNone) call.notes = record.notes;
     if (call.place.in_both()) {
@@ -346,7 +358,11 @@ class NumberComparison {
         call.call.b_thread = partner->thread;
         call.call.other_numbers = call.place.kind == RunKind::kChanged;
         around_ = &open;
-        CompareArguments(*partner, &call);
+        if (IsReordered(call)) {
+          ++result_.in_backward;
+        } else {
+          CompareArguments(*partner, &call);
+        }
       } else {
         call.place = {};
       }
@@ -371,11 +387,29 @@ class NumberComparison {
     }
     around_ = &open;
     if (const WholeCall* const partner = partners->Ended(call.place); partner != nullptr) {
-      if (!partner->values.empty()) b_.has_results = true;
-      CompareResults(record.result, *partner, &call);
+      if (IsReordered(call)) {
+        TouchAll(&a_, call.call.a_thread.process, call.call.a_call, call.call.a_config, call.notes, record.result);
+        TouchAlone(&b_, *partner);
+      } else {
+        if (!partner->values.empty()) b_.has_results = true;
+        CompareResults(record.result, *partner, &call);
+      }
     }
     partners->Forget(call.place);
     if (call.call.a_call == taken_after_) may_be_taken_ = true;
+  }
+
+  // Of level 0 or 1.
+  bool IsBackward(ConfigId config) const {
+    if (!result_.compiled) return false;
+    const ConfigHead head = ReadConfigHead(a_.trace->identity(config));
+    return head.level <= kFunctionLevel && (LastName(head.api) == "backward" || head.api == "torch.autograd.grad");
+  }
+
+  // An operator of a backward pass that one program compiled: the passes make the same gradients in another order, so
+  // operators of equal configs need not belong together.
+  bool IsReordered(const Open& call) const {
+    return call.in_backward && ReadConfigHead(a_.trace->identity(call.call.a_config)).level > kFunctionLevel;
   }
 
   std::string_view ApiOf(const Side& side, ConfigId config) const {
@@ -409,7 +443,7 @@ class NumberComparison {
       comparison.likeness = Likeness::kEqual;
     } else {
       const Value *const x = a_tensors->At(a->position), *const y = b_tensors->At(b->position);
-      comparison = CompareTensors(*a, x, *b, y, options_.tolerances);
+      comparison = CompareTensors(*a, x, *b, y, tolerances_);
       if (comparison.likeness != Likeness::kUnknown && x != nullptr && y != nullptr) {
         CountOther(*x, *y, comparison);
       }
@@ -424,7 +458,15 @@ class NumberComparison {
     if (comparison.other_devices) ++result_.other_devices[{a.device, b.device}];
     if (comparison.likeness == Likeness::kEqual) return;
     const std::string name = comparison.other_dtypes ? absl::StrCat(a.text, " against ", b.text) : a.text;
-    result_.tolerances.try_emplace(name, TolerancesOf(a.text, b.text, options_.tolerances));
+    const Tolerances used = TolerancesOf(a.text, b.text, tolerances_);
+    Tolerances& widest = result_.tolerances.try_emplace(name, used).first->second;
+    widest.relative = std::max(widest.relative, used.relative);
+    widest.absolute = std::max(widest.absolute, used.absolute);
+    // What is computed from a tensor of less precision is as precise.
+    if (comparison.other_dtypes) {
+      tolerances_.least.relative = std::max(tolerances_.least.relative, used.relative);
+      tolerances_.least.absolute = std::max(tolerances_.least.absolute, used.absolute);
+    }
   }
 
   void CompareArguments(const WholeCall& partner, Open* call) {
@@ -647,6 +689,7 @@ class NumberComparison {
       if (found.from_object) found.origin = Origin::kOutside;
       found.unknown_arguments = call->unknown;
     }
+    found.arguments = call->arguments;
     if (wants_first && found.origin == Origin::kOutside) {
       taken_after_ = found.inside != kNoCall                                   ? found.inside
                      : place != TensorPlace::kArgument || IsLift(found.call) ? found.call.a_call
@@ -770,9 +813,10 @@ class NumberComparison {
               [](const auto& x, const auto& y) { return x.second.first < y.second.first; });
   }
 
-  const DiffScope& scope_;
+  DiffScope scope_;
   const NumberDiffOptions& options_;
   CommonConfigs& configs_;
+  ToleranceOptions tolerances_;
   Side a_, b_;
   std::vector<AlignedSequence> alignment_;
   ByThread<Thread> threads_;

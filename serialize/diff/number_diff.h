@@ -84,6 +84,7 @@ struct FirstDifference {
   bool source_is_of_a = true;
   uint64_t source = kNoCall;
   ConfigId source_config = kLostId;
+  Likeness arguments = Likeness::kUnknown;  // of the call, the worst
   // kComputed: arguments that could not be compared, in the order of the call's tensors.
   std::vector<uint64_t> unknown_arguments;
   // kOutside: the call takes a NumPy array or another object, of which a trace has no numbers.
@@ -132,6 +133,8 @@ struct NumberDiff {
   uint64_t without_numbers_in_one = 0;    // of the unknown ones
   uint64_t without_numbers_in_a = 0;      // of these, those that A has none of
   uint64_t other_shapes = 0;              // of the unknown ones
+  bool compiled = false;                  // one of the traces is of a compiled program, the other isn't
+  uint64_t in_backward = 0;               // calls that were not compared, because compilation changes their order
   // Tensors that were compared and have other dtypes or devices, by these: `float32 -> bfloat16`.
   std::map<std::pair<std::string, std::string>, uint64_t> other_dtypes;
   std::map<std::pair<std::string, std::string>, uint64_t> other_devices;

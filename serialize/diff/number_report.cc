@@ -256,6 +256,10 @@ class NumberReport {
         const std::string api(ReadConfigHead(a_.identity(first.call.a_config)).api);
         if (DrawsRandomNumbers(api)) {
           lines.push_back("it draws random numbers: was the same seed set in both runs, and as many drawn before?");
+        } else if (first.arguments == Likeness::kEqual && !first.call.other_numbers && !first.tensor.comparison.other_devices) {
+          lines.push_back(
+              "its arguments are the same bit for bit: other kernels, libraries or numbers of threads, an operator that is "
+              "not deterministic, or an argument that NumPy or Triton wrote to, which --numbers doesn't see");
         }
         std::vector<std::string> names;
         for (const uint64_t position : first.unknown_arguments) {
@@ -316,6 +320,11 @@ class NumberReport {
                         " of them not bit for bit");
   }
 
+  uint64_t WithoutNumbers() const {
+    const uint64_t rest = diff_.compared_calls + diff_.in_backward;
+    return diff_.aligned - std::min(diff_.aligned, rest);
+  }
+
   // What was compared, and how; what not.
   std::vector<std::string> Coverage() const {
     std::vector<std::string> lines;
@@ -352,7 +361,8 @@ class NumberReport {
     };
     add(diff_.only_in_a, "call", "calls", absl::StrCat(" only in ", NameOf(true)));
     add(diff_.only_in_b, "call", "calls", absl::StrCat(" only in ", NameOf(false)));
-    add(diff_.aligned - std::min(diff_.aligned, diff_.compared_calls), "call", "calls", " in both without numbers");
+    add(WithoutNumbers(), "call", "calls", " in both without numbers");
+    add(diff_.in_backward, "call", "calls", " in the backward passes, which compilation reorders");
     add(diff_.without_numbers_in_a, "tensor", "tensors", absl::StrCat(" without numbers in ", NameOf(true)));
     add(diff_.without_numbers_in_one - diff_.without_numbers_in_a, "tensor", "tensors",
         absl::StrCat(" without numbers in ", NameOf(false)));
@@ -360,6 +370,11 @@ class NumberReport {
     add(diff_.tensors[0] - diff_.without_numbers_in_one - diff_.other_shapes, "tensor", "tensors",
         " without numbers in both");
     lines.push_back(absl::StrCat("not compared: ", not_compared.empty() ? "nothing" : absl::StrJoin(not_compared, ", ")));
+    if (diff_.compiled) {
+      lines.emplace_back(
+          "One program is compiled: both have modules (level 3), and parameters and gradients where its optimizer runs "
+          "(levels 1 and 2).");
+    }
     if (!diff_.shortest) {
       lines.emplace_back("The traces differ so much that more of their calls may belong together.");
     }
@@ -528,6 +543,7 @@ class NumberReport {
         {"different", diff_.different()},
         {"ignored", options_.ignored},
         {"shortest", diff_.shortest},
+        {"compiled", diff_.compiled},
         {"a", {{"trace", options_.a_name}, {"calls", diff_.a_calls}}},
         {"b", {{"trace", options_.b_name}, {"calls", diff_.b_calls}}},
         {"compared",
@@ -545,7 +561,8 @@ class NumberReport {
         {"not_compared",
          {{"calls_only_in_a", diff_.only_in_a},
           {"calls_only_in_b", diff_.only_in_b},
-          {"calls_without_numbers", diff_.aligned - std::min(diff_.aligned, diff_.compared_calls)},
+          {"calls_without_numbers", WithoutNumbers()},
+          {"calls_in_backward", diff_.in_backward},
           {"tensors_without_numbers_in_a", diff_.without_numbers_in_a},
           {"tensors_without_numbers_in_b", diff_.without_numbers_in_one - diff_.without_numbers_in_a},
           {"tensors_without_numbers", diff_.tensors[0] - diff_.without_numbers_in_one - diff_.other_shapes},

@@ -123,7 +123,10 @@ double Magnitude(const TensorNote::Numbers& numbers) {
 
 // What differs between elements differs at most as much between extremes, means and norms, so these have the
 // tolerances of the elements: mean absolute values are at most the root mean square.
-void AddNumbers(const TensorNote::Numbers& a, const TensorNote::Numbers& b, Distance* distance) {
+//
+// `rounded`: one side was computed with less precision. An extreme near zero may be what large numbers cancelled to, so
+// it is held against the largest magnitude.
+void AddNumbers(const TensorNote::Numbers& a, const TensorNote::Numbers& b, bool rounded, Distance* distance) {
   if (a.nans != b.nans || a.positive_infinities != b.positive_infinities ||
       a.negative_infinities != b.negative_infinities) {
     distance->AddInfinite();
@@ -131,7 +134,7 @@ void AddNumbers(const TensorNote::Numbers& a, const TensorNote::Numbers& b, Dist
   if (a.finite == 0 || b.finite == 0) return;
   const double largest = std::max(Magnitude(a), Magnitude(b));
   for (const auto& [x, y] : {std::pair(a.least, b.least), std::pair(a.most, b.most)}) {
-    distance->Add(x, y, std::max(std::abs(x), std::abs(y)), largest);
+    distance->Add(x, y, rounded ? largest : std::max(std::abs(x), std::abs(y)), largest);
   }
   const double norm = std::max(a.norm, b.norm);
   const double root = std::sqrt(static_cast<double>(std::min(a.finite, b.finite)));
@@ -186,7 +189,7 @@ bool AddElements(std::string_view a, std::string_view a_dtype, std::string_view 
 }  // namespace
 
 Tolerances TolerancesOf(std::string_view a_dtype, std::string_view b_dtype, const ToleranceOptions& options) {
-  Tolerances tolerances;
+  Tolerances tolerances = options.least;
   bool exact = true;
   for (const std::string_view dtype : {a_dtype, b_dtype}) {
     const std::optional<Tolerances> of = TolerancesOfFloat(dtype);
@@ -195,7 +198,7 @@ Tolerances TolerancesOf(std::string_view a_dtype, std::string_view b_dtype, cons
     tolerances.relative = std::max(tolerances.relative, of->relative);
     tolerances.absolute = std::max(tolerances.absolute, of->absolute);
   }
-  if (exact) return tolerances;
+  if (exact) return {};
   return {options.relative.value_or(tolerances.relative), options.absolute.value_or(tolerances.absolute)};
 }
 
@@ -222,7 +225,8 @@ TensorComparison CompareTensors(const TensorNote& a, const Value* a_tensor, cons
   const bool elements =
       known && !comparison.other_dtypes && a.contents.has_value() && b.contents.has_value() &&
       AddElements(*a.contents, a_tensor->text, *b.contents, b_tensor->text, &distance, &comparison);
-  if (!elements) AddNumbers(*x, *y, &distance);
+  const bool rounded = comparison.other_dtypes || options.least.relative > 0;
+  if (!elements) AddNumbers(*x, *y, rounded, &distance);
   comparison.relative = distance.relative();
   comparison.absolute = distance.absolute();
   // Exact ones differ if their bits do.

@@ -21,8 +21,9 @@ struct Tolerances {
 };
 
 struct ToleranceOptions {
-  std::optional<double> relative;  // for all dtypes
-  std::optional<double> absolute;
+  std::optional<double> relative = {};  // for all dtypes
+  std::optional<double> absolute = {};
+  Tolerances least = {};  // of floats, where those above are not given
 };
 
 // Those of torch.testing.assert_close, for float8 what its precision needs. Zero for integers and bools, and for the
