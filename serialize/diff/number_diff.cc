@@ -177,6 +177,11 @@ class NumberComparison {
       : scope_(scope), options_(options), configs_(*configs), tolerances_(options.tolerances) {
     a_.trace = a;
     b_.trace = b;
+    for (const Trace* const trace : {a, b}) {
+      for (const ProcessInfo& process : trace->processes()) {
+        results_only_ = results_only_ || NumbersOption(process) == "results";
+      }
+    }
   }
 
   absl::StatusOr<NumberDiff> Run() {
@@ -209,7 +214,6 @@ class NumberComparison {
     ParsedConfigs configs;
     RecentStorages storages;
     bool has_results = false;
-    bool has_values_of_arguments = false;
   };
 
   // A call of A that is under way.
@@ -222,6 +226,7 @@ class NumberComparison {
     double relative = -1;                     // the largest of its arguments
     uint64_t position = 0;                    // of that one
     std::vector<uint64_t> unknown;            // arguments that could not be compared
+    std::optional<FirstDifference> suspect;   // one of them
     bool in_backward = false;                 // it is, or is in, a call that runs a backward pass
   };
 
@@ -230,6 +235,11 @@ class NumberComparison {
   };
 
   // ---- before ----
+
+  static nlohmann::json NumbersOption(const ProcessInfo& process) {
+    const nlohmann::json& metadata = *process.metadata;
+    return metadata.is_object() ? metadata.value("numbers", nlohmann::json()) : nlohmann::json();
+  }
 
   static bool Recorded(const Trace& trace) {
     return std::any_of(trace.processes().begin(), trace.processes().end(), HoldsNumbers);
@@ -475,16 +485,14 @@ class NumberComparison {
     LazyTensors a_tensors(*a_.trace, call->call.a_config, &a_.configs);
     LazyTensors b_tensors(*b_.trace, partner.config, &b_.configs);
     ForBoth(a_notes_, b_notes_, [&](const TensorNote* a, const TensorNote* b) {
-      const StorageState* const state = StateOf(&a_, call->call.a_thread, a);
       if (IsNotWritten(call->call.a_thread, a)) return;
-      if (a != nullptr && HasValues(*a)) a_.has_values_of_arguments = true;
-      if (b != nullptr && HasValues(*b)) b_.has_values_of_arguments = true;
       const TensorComparison comparison = Compare(a, b, &a_tensors, &b_tensors);
       const uint64_t position = (a != nullptr ? a : b)->position;
       if (comparison.likeness == Likeness::kUnknown) {
         const bool in_a = a != nullptr && HasValues(*a), in_b = b != nullptr && HasValues(*b);
-        const bool was_compared = state != nullptr && (state->kind == StorageState::kCompared);
-        if (in_a != in_b || comparison.other_shapes || (!a_.has_values_of_arguments && !was_compared)) {
+        if (results_only_) {
+          Suspect(a, b, call);
+        } else if (in_a != in_b || comparison.other_shapes) {
           call->unknown.push_back(position);
         }
         return;
@@ -497,7 +505,7 @@ class NumberComparison {
       if (comparison.likeness != Likeness::kEqual) {
         FoundDifference(call, TensorPlace::kArgument, *a, a_tensors.At(position), *b, b_tensors.At(position),
                         comparison);
-      } else if (state == nullptr) {
+      } else if (StateOf(&a_, call->call.a_thread, a) == nullptr) {
         TouchBoth(*call, *a, *b, {StorageState::kTaken, Likeness::kEqual});
       }
     });
@@ -628,11 +636,22 @@ class NumberComparison {
               LazyTensors(*a_.trace, call->call.a_config, &a_.configs),
               LazyTensors(*b_.trace, partner.config, &b_.configs));
     }
+    if (results_only_ && worst == Likeness::kEqual) TrustArguments(*call, partner);
     if (worst == Likeness::kUnknown) {
       relative = call->relative;
       where = {TensorPlace::kArgument, call->position};
     }
     CountCall(*call, worst, relative, where);
+  }
+
+  // Arguments from outside, without numbers, of a call whose results are the same.
+  void TrustArguments(const Open& call, const WholeCall& partner) {
+    ReadTensorNotes(call.notes, &a_notes_);
+    ReadTensorNotes(partner.notes, &b_notes_);
+    ForBoth(a_notes_, b_notes_, [&](const TensorNote* a, const TensorNote* b) {
+      if (a == nullptr || b == nullptr || StateOf(&a_, call.call.a_thread, a) != nullptr) return;
+      TouchBoth(call, *a, *b, {StorageState::kTaken, Likeness::kEqual});
+    });
   }
 
   void CountCall(const Open& call, Likeness results, double relative, std::pair<TensorPlace, uint64_t> where) {
@@ -682,11 +701,16 @@ class NumberComparison {
       found.inside_config = api->call.a_config;
     }
     if (place == TensorPlace::kArgument) {
-      FindOrigin(a, b, &found);
+      FindOrigin(call->call, &a, &b, &found);
       found.from_object = found.origin == Origin::kOutside && found.inside != kNoCall && TakesObject(found.inside_config);
     } else {
       found.from_object = TakesObject(call->call.a_config);
       if (found.from_object) found.origin = Origin::kOutside;
+      if (call->suspect.has_value()) {
+        found.origin = call->suspect->origin;
+        found.sources = call->suspect->sources;
+        found.suspect = call->suspect->suspect;
+      }
       found.unknown_arguments = call->unknown;
     }
     found.arguments = call->arguments;
@@ -725,14 +749,15 @@ class NumberComparison {
     return tensor;
   }
 
-  // Of an argument that differs.
-  void FindOrigin(const TensorNote& a, const TensorNote& b, FirstDifference* found) {
-    if (!a.identity.has_value() && !b.identity.has_value()) {
+  // Of an argument that differs, or may.
+  void FindOrigin(const CallInBoth& call, const TensorNote* a, const TensorNote* b, FirstDifference* found) {
+    const auto identified = [](const TensorNote* note) { return note != nullptr && note->identity.has_value(); };
+    if (!identified(a) && !identified(b)) {
       found->origin = Origin::kUnknown;
       return;
     }
-    const StorageState* const x = StateOf(&a_, found->call.a_thread, &a);
-    const StorageState* const y = StateOf(&b_, found->call.b_thread, &b);
+    const StorageState* const x = StateOf(&a_, call.a_thread, a);
+    const StorageState* const y = StateOf(&b_, call.b_thread, b);
     const auto is = [](const StorageState* state, StorageState::Kind kind) {
       return state != nullptr && state->kind == kind;
     };
@@ -742,14 +767,28 @@ class NumberComparison {
                                        std::pair(StorageState::kUncompared, Origin::kUncompared),
                                        std::pair(StorageState::kCompared, Origin::kOverwritten),
                                        std::pair(StorageState::kTaken, Origin::kOverwritten)}) {
-      const bool of_a = is(x, kind);
-      if (!of_a && !is(y, kind)) continue;
+      if (is(x, kind)) found->sources.push_back({true, x->call, x->config});
+      if (is(y, kind)) found->sources.push_back({false, y->call, y->config});
+      if (found->sources.empty()) continue;
       found->origin = origin;
-      found->source_is_of_a = of_a;
-      found->source = (of_a ? x : y)->call;
-      found->source_config = (of_a ? x : y)->config;
       return;
     }
+  }
+
+  // An argument without numbers, of a trace that has none of arguments: it may differ if the calls that both traces have
+  // didn't make it.
+  void Suspect(const TensorNote* a, const TensorNote* b, Open* call) {
+    FirstDifference found;
+    FindOrigin(call->call, a, b, &found);
+    const auto rank = [](Origin origin) {
+      return origin == Origin::kOnlyInOne ? 3 : origin == Origin::kCollective ? 2 : origin == Origin::kOverwritten ? 0 : 1;
+    };
+    const uint64_t position = (a != nullptr ? a : b)->position;
+    if (rank(found.origin) == 0) return;
+    call->unknown.push_back(position);
+    if (call->suspect.has_value() && rank(call->suspect->origin) >= rank(found.origin)) return;
+    found.suspect = position;
+    call->suspect = std::move(found);
   }
 
   void FinishFirst() {
@@ -817,6 +856,7 @@ class NumberComparison {
   const NumberDiffOptions& options_;
   CommonConfigs& configs_;
   ToleranceOptions tolerances_;
+  bool results_only_ = false;  // a trace has no numbers of arguments
   Side a_, b_;
   std::vector<AlignedSequence> alignment_;
   ByThread<Thread> threads_;

@@ -76,14 +76,21 @@ enum class Origin : uint8_t {
   kUnknown,      // the traces don't say which tensor it is
 };
 
+struct SourceCall {
+  bool of_a = true;
+  uint64_t call = kNoCall;
+  ConfigId config = kLostId;
+};
+
 struct FirstDifference {
   Origin origin = Origin::kComputed;
   CallInBoth call;
   TensorInBoth tensor;
-  // kOverwritten, kCollective, kOnlyInOne, kUncompared: the call that last returned or wrote the tensor.
-  bool source_is_of_a = true;
-  uint64_t source = kNoCall;
-  ConfigId source_config = kLostId;
+  // kOverwritten, kCollective, kOnlyInOne, kUncompared: the calls that last returned or wrote the tensor.
+  std::vector<SourceCall> sources;
+  // The argument that has this origin, if `tensor` is what the call returned or wrote: the argument's numbers are
+  // unknown.
+  std::optional<uint64_t> suspect;
   Likeness arguments = Likeness::kUnknown;  // of the call, the worst
   // kComputed: arguments that could not be compared, in the order of the call's tensors.
   std::vector<uint64_t> unknown_arguments;

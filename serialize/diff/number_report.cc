@@ -221,9 +221,13 @@ class NumberReport {
     return absl::StrJoin(parts, ", ");
   }
 
-  std::string SourceText(const FirstDifference& first) const {
-    return absl::StrCat("call ", first.source, " of ", NameOf(first.source_is_of_a), " (",
-                        ConfigText(first.source_is_of_a ? a_ : b_, first.source_config), ")");
+  std::string SourcesText(const FirstDifference& first) const {
+    std::vector<std::string> calls;
+    for (const SourceCall& source : first.sources) {
+      calls.push_back(absl::StrCat("call ", source.call, " of ", NameOf(source.of_a), " (",
+                                   ConfigText(source.of_a ? a_ : b_, source.config), ")"));
+    }
+    return absl::StrJoin(calls, " and ");
   }
 
   // What is the matter, in a line.
@@ -243,7 +247,10 @@ class NumberReport {
   // Sentences on where it comes from.
   std::vector<std::string> Why(const FirstDifference& first) const {
     std::vector<std::string> lines;
-    const std::string name = TensorName(first.call, first.tensor);
+    std::string name = TensorName(first.call, first.tensor);
+    if (first.suspect.has_value()) {
+      name = absl::StrCat(TensorName(first.call, TensorPlace::kArgument, *first.suspect), ", whose numbers are not recorded,");
+    }
     if (first.inside != kNoCall) {
       lines.push_back(absl::StrCat("inside call ", first.inside, " of ", NameOf(true), ": ",
                                    ConfigText(a_, first.inside_config)));
@@ -277,20 +284,19 @@ class NumberReport {
                             : absl::StrCat(name, " came from outside of recorded calls: data, a parameter, NumPy"));
         break;
       case Origin::kOverwritten:
-        lines.push_back(absl::StrCat(name, " was the same, within the tolerances, in ", SourceText(first),
+        lines.push_back(absl::StrCat(name, " was the same, within the tolerances, in ", SourcesText(first),
                                      ": since then it was written outside of recorded calls (NumPy, Triton), or this is "
                                      "another part of its memory"));
         break;
       case Origin::kCollective:
-        lines.push_back(absl::StrCat(name, " is what a collective brought: ", SourceText(first),
-                                     ", whose result arrived after its end"));
+        lines.push_back(absl::StrCat(name, " is what a collective brought, after its end: ", SourcesText(first)));
         break;
       case Origin::kOnlyInOne:
-        lines.push_back(absl::StrCat(name, " was last returned or written by a call that only ",
-                                     NameOf(first.source_is_of_a), " has: ", SourceText(first)));
+        lines.push_back(absl::StrCat(name, " was last returned or written by what the other trace has no call for: ",
+                                     SourcesText(first)));
         break;
       case Origin::kUncompared:
-        lines.push_back(absl::StrCat(name, " was last returned or written by ", SourceText(first),
+        lines.push_back(absl::StrCat(name, " was last returned or written by ", SourcesText(first),
                                      ", of which there are no numbers to compare"));
         break;
       case Origin::kUnknown:
@@ -514,10 +520,10 @@ class NumberReport {
     if (first->inside != kNoCall) {
       json["inside"] = {{"a_call", first->inside}, {"a", ConfigText(a_, first->inside_config)}};
     }
-    if (first->source != kNoCall) {
-      json["source"] = {{"of", first->source_is_of_a ? "a" : "b"},
-                        {"call", first->source},
-                        {"config", ConfigText(first->source_is_of_a ? a_ : b_, first->source_config)}};
+    for (const SourceCall& source : first->sources) {
+      json["sources"].push_back({{"of", source.of_a ? "a" : "b"},
+                                 {"call", source.call},
+                                 {"config", ConfigText(source.of_a ? a_ : b_, source.config)}});
     }
     if (first->taken.has_value()) {
       json["taken"] = CallJson(first->taken->first);

@@ -213,7 +213,7 @@ TEST(NumberReport, OverwrittenOutside) {
   const json json = NumbersJson(&a, &b);
   EXPECT_EQ(json["first"]["origin"], "overwritten");
   EXPECT_EQ(json["first"]["a_call"], 2);
-  EXPECT_EQ(json["first"]["source"]["call"], 1);
+  EXPECT_EQ(json["first"]["sources"][0]["call"], 1);
 }
 
 TEST(NumberReport, Collective) {
@@ -228,7 +228,7 @@ TEST(NumberReport, Collective) {
   const json json = NumbersJson(&a, &b);
   EXPECT_EQ(json["first"]["origin"], "collective");
   EXPECT_EQ(json["first"]["a_call"], 1);
-  EXPECT_EQ(json["first"]["source"]["call"], 0);
+  EXPECT_EQ(json["first"]["sources"][0]["call"], 0);
 }
 
 // B has a call that changes a tensor in place, at both levels; A hasn't.
@@ -247,9 +247,35 @@ TEST(NumberReport, OnlyInOne) {
   for (const bool swapped : {false, true}) {
     const json json = swapped ? NumbersJson(&b, &a) : NumbersJson(&a, &b);
     EXPECT_EQ(json["first"]["origin"], "only in one");
-    EXPECT_EQ(json["first"]["source"]["of"], swapped ? "a" : "b");
-    EXPECT_EQ(json["first"]["source"]["call"], 2);
+    EXPECT_EQ(json["first"]["sources"][0]["of"], swapped ? "a" : "b");
+    EXPECT_EQ(json["first"]["sources"][0]["call"], 2);
     EXPECT_EQ(json["not_compared"][swapped ? "calls_only_in_a" : "calls_only_in_b"], 1);
+  }
+}
+
+// Traces without numbers of arguments: what a call takes is known by the calls that made it.
+TEST(NumberReport, OfResultsAlone) {
+  const json recording = {{"numbers", "results"}};
+  for (const bool changed : {false, true}) {
+    FakeTrace a(recording), b(recording);
+    for (FakeTrace* trace : {&a, &b}) {
+      const double other = trace == &a ? 3 : 30;
+      // A weight from outside, which is as good as what the first call makes of it.
+      trace->Enter(Unary("aten::relu"), "", Note(0, 1, {}));
+      trace->Return({kTensor}, Note(0, 2, 1));
+      trace->Enter(Binary("aten::mul.Tensor"), "", Note(0, 1, {}) + Note(1, 2, {}));
+      trace->Return({kTensor}, Note(0, 3, changed ? 3 : other));
+      if (trace == &b && changed) {
+        trace->Enter(Unary("aten::mul_.Scalar"), "", Note(0, 3, {}));
+        trace->Return({kTensor}, Note(0, 3, 30));
+      }
+      trace->Enter(Unary("aten::neg"), "", Note(0, 3, {}));
+      trace->Return({kTensor}, Note(0, 4, -other));
+    }
+    const json first = NumbersJson(&a, &b)["first"];
+    EXPECT_EQ(first["origin"], changed ? "only in one" : "computed");
+    EXPECT_EQ(first["api"], changed ? "aten::neg" : "aten::mul.Tensor");
+    EXPECT_EQ(first.contains("sources"), changed);
   }
 }
 
