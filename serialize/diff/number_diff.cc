@@ -412,19 +412,21 @@ class NumberComparison {
   // Of level 0 or 1.
   bool IsBackward(ConfigId config) const {
     if (!result_.compiled) return false;
-    const ConfigHead head = ReadConfigHead(a_.trace->identity(config));
+    const ConfigHead head = HeadOf(a_, config);
     return head.level <= kFunctionLevel && (LastName(head.api) == "backward" || head.api == "torch.autograd.grad");
   }
 
   // An operator of a backward pass that one program compiled: the passes make the same gradients in another order, so
   // operators of equal configs need not belong together.
   bool IsReordered(const Open& call) const {
-    return call.in_backward && ReadConfigHead(a_.trace->identity(call.call.a_config)).level > kFunctionLevel;
+    return call.in_backward && HeadOf(a_, call.call.a_config).level > kFunctionLevel;
   }
 
-  std::string_view ApiOf(const Side& side, ConfigId config) const {
-    return ReadConfigHead(side.trace->identity(config)).api;
+  // Empty for a call whose config was lost.
+  static ConfigHead HeadOf(const Side& side, ConfigId config) {
+    return config < side.symbols.size() ? ReadConfigHead(side.trace->identity(config)) : ConfigHead();
   }
+  static std::string_view ApiOf(const Side& side, ConfigId config) { return HeadOf(side, config).api; }
 
   // Visits the notes of both sides on each tensor; null: there is none.
   template <typename Visit>
@@ -637,7 +639,7 @@ class NumberComparison {
               LazyTensors(*b_.trace, partner.config, &b_.configs));
     }
     if (results_only_ && worst == Likeness::kEqual) TrustArguments(*call, partner);
-    if (worst == Likeness::kUnknown) {
+    if (worst < Likeness::kClose) {
       relative = call->relative;
       where = {TensorPlace::kArgument, call->position};
     }
@@ -666,7 +668,7 @@ class NumberComparison {
     if (row.calls++ == 0) row.first = call.call.a_call;
     if (worst == Likeness::kDifferent) ++row.different;
     if (worst == Likeness::kClose) ++row.close;
-    if (relative > row.relative) {
+    if (worst >= Likeness::kClose && (relative > row.relative || row.call.a_call == kNoCall)) {
       row.relative = relative;
       row.call = call.call;
     }
@@ -694,7 +696,8 @@ class NumberComparison {
     found.call = call->call;
     found.tensor = Describe(place, a, a_tensor, b, b_tensor, comparison);
     const auto api = std::find_if(around_->rbegin(), around_->rend(), [this](const Open& outer) {
-      return ReadConfigHead(a_.trace->identity(outer.call.a_config)).level <= kFunctionLevel;
+      const ConfigHead head = HeadOf(a_, outer.call.a_config);
+      return head.level <= kFunctionLevel && !head.api.empty();
     });
     if (api != around_->rend()) {
       found.inside = api->call.a_call;

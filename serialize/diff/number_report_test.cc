@@ -395,6 +395,19 @@ TEST(NumberReport, CompiledModules) {
   EXPECT_EQ(report["not_compared"]["calls_only_in_a"], 2);
 }
 
+// A call whose result is the same though its argument isn't.
+TEST(NumberReport, ArgumentsAlone) {
+  FakeTrace a(Recording()), b(Recording());
+  for (FakeTrace* trace : {&a, &b}) {
+    trace->Enter(Unary("aten::sign"), "", Note(0, 1, trace == &a ? 2 : 3));
+    trace->Return({kTensor}, Note(0, 2, 1));
+  }
+  const json report = NumbersJson(&a, &b);
+  EXPECT_EQ(report["rows"][0]["largest"]["a_call"], 0);
+  EXPECT_DOUBLE_EQ(report["rows"][0]["relative"], 1.0 / 3);
+  EXPECT_THAT(NumbersOf(&a, &b).text, HasSubstr("0.33333     0  aten::sign\n"));
+}
+
 TEST(NumberReport, AllCalls) {
   FakeTrace a(Recording()), b(Recording());
   AddTwoCalls(&a, 2, 3);
