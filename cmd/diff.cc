@@ -11,6 +11,7 @@
 #include "cmd/cli/options.h"
 #include "cmd/cli/output.h"
 #include "cmd/cli/terminal.h"
+#include "cmd/diff_numbers.h"
 #include "cmd/reading/reading_options.h"
 #include "serialize/configs/dedup.h"
 #include "serialize/diff/reports.h"
@@ -25,6 +26,7 @@ constexpr char kDiffFooter[] =
     "  torchtrace diff before after\n"
     "  torchtrace diff cpu gpu --ignore device,counts --level 2\n"
     "  torchtrace diff before after --sequence --max-hunks 3\n"
+    "  torchtrace diff yesterday today --numbers\n"
     "  torchtrace diff before after --summary && echo the same";
 
 constexpr char kCounts[] = "counts";
@@ -74,6 +76,7 @@ int RunDiff(const std::vector<std::string>& args) {
   DiffOptions options;
   SequenceOptions sequence_options;
   CallSelectionOptions selection;
+  NumberFlags numbers;
   const auto app = MakeApp(kDiffCommand, "[OPTIONS] A B", kDiffFooter);
   app->add_option("A", a_path, kTraceText)->required();
   app->add_option("B", b_path, "The trace that A is compared with")->required();
@@ -115,6 +118,8 @@ int RunDiff(const std::vector<std::string>& args) {
           ->needs(in_order)
           ->group("Sequence");
 
+  numbers.AddTo(app.get());
+
   app->add_option("--format", format, "text, json or markdown (default: text)")
       ->option_text("FORMAT")
       ->check(OneOf(DiffFormats()));
@@ -129,6 +134,9 @@ int RunDiff(const std::vector<std::string>& args) {
   };
   const absl::StatusOr<Ignored> ignored = ParseIgnored(ignore);
   if (sequence && ignored->counts) return usage_error("--ignore counts: --sequence doesn't compare counts");
+  if (numbers.on() && sequence) return usage_error("--numbers and --sequence exclude each other");
+  if (numbers.on() && ignored->counts) return usage_error("--ignore counts: --numbers doesn't compare counts");
+  if (numbers.on() && options.top > 0) return usage_error("--top is not for --numbers");
   if (sequence && options.top > 0) return usage_error("--top is not for --sequence: give --max-hunks");
   if (a_path == "-" && b_path == "-") return usage_error("only one of A and B can be standard input");
   options.scope.coarsening = ignored->coarsening;
@@ -153,6 +161,11 @@ int RunDiff(const std::vector<std::string>& args) {
     if (max_calls->count() == 0) sequence_options.max_calls = kScreenCalls;
   }
 
+  NumberDiffOptions number_options;
+  if (numbers.on()) number_options = numbers.Apply(&options, ignored->names);
+  number_options.all = all;
+  number_options.levels_together = sequence_options.levels_together;
+
   ReadingProgress progress(quiet, 2);
   if (absl::Status s = selection.CheckNames({a_path, b_path}, &progress); !s.ok()) return Fail(kExitTrouble, s);
   const absl::StatusOr<std::unique_ptr<Trace>> a = selection.Open(a_path, &progress);
@@ -165,11 +178,15 @@ int RunDiff(const std::vector<std::string>& args) {
   {
     const Pager pager(!no_pager);
     StandardOutput out(options.color ? StandardOutput::kColoredText : StandardOutput::kText, pager.fd());
-    different = sequence ? WriteSequenceDiff(a->get(), b->get(), options, sequence_options, &out)
-                         : WriteConfigDiff(a->get(), b->get(), options, &out);
+    different = numbers.on() ? WriteNumberDiff(a->get(), b->get(), options, number_options, &out)
+                : sequence   ? WriteSequenceDiff(a->get(), b->get(), options, sequence_options, &out)
+                             : WriteConfigDiff(a->get(), b->get(), options, &out);
     if (different.ok()) {
       remarks.Add(a_path, **a);
       remarks.Add(b_path, **b);
+      if (const std::string left_out = NumbersLeftOut(a_path, **a, b_path, **b); !numbers.on() && !left_out.empty()) {
+        remarks.Add({left_out});
+      }
     }
     exit_code = out.Finish(different.ok() ? remarks.Check() : different.status());
   }

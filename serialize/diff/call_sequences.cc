@@ -5,11 +5,13 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "serialize/base/text.h"
+#include "serialize/diff/by_thread.h"
 #include "serialize/diff/config_diff.h"
 #include "serialize/forms/forms.h"
 #include "serialize/trace/run_facts.h"
@@ -17,42 +19,7 @@
 namespace torchtrace {
 namespace {
 
-uint32_t SymbolOf(const CallRecord& call, const std::vector<uint32_t>& symbols) {
-  // New configs appear if the file has changed since it was counted.
-  return call.config < symbols.size() ? symbols[call.config] : CommonConfigs::kLeftOut;
-}
-
-// A T for each thread; fast while the thread stays the same.
-template <typename T>
-class ByThread {
- public:
-  T& Of(const CallRecord& call) {
-    if (last_ == nullptr || process_ != call.process || thread_ != call.thread) {
-      process_ = call.process;
-      thread_ = call.thread;
-      last_ = &threads_[{process_, thread_}];
-    }
-    return *last_;
-  }
-  std::map<std::pair<uint32_t, uint32_t>, T>& threads() { return threads_; }
-
- private:
-  uint32_t process_ = 0;
-  uint32_t thread_ = 0;
-  T* last_ = nullptr;
-  std::map<std::pair<uint32_t, uint32_t>, T> threads_;
-};
-
 using LevelSymbols = std::pair<int, std::vector<uint32_t>>;
-
-// There are few levels: a list is fastest.
-template <typename T>
-T& OfLevel(int level, std::vector<std::pair<int, T>>* levels) {
-  for (auto& [known, value] : *levels) {
-    if (known == level) return value;
-  }
-  return levels->emplace_back(level, T()).second;
-}
 
 }  // namespace
 
@@ -248,6 +215,33 @@ std::vector<std::pair<ThreadId, ThreadId>> MatchThreads(const Trace& a, const st
     for (const auto& [p, q] : threads) matched.emplace_back(x[p], y[q]);
   }
   return matched;
+}
+
+std::vector<SequencePair> PairSequences(const Trace& a, std::vector<CallSequence>* a_sequences, const Trace& b,
+                                        std::vector<CallSequence>* b_sequences) {
+  using Key = std::pair<ThreadId, int>;  // thread and level
+  const auto by_key = [](std::vector<CallSequence>* sequences) {
+    std::map<Key, CallSequence*> keys;
+    for (CallSequence& sequence : *sequences) keys[{{sequence.process, sequence.thread}, sequence.level}] = &sequence;
+    return keys;
+  };
+  const auto threads_of = [](const std::vector<CallSequence>& sequences) {
+    std::set<ThreadId> threads;
+    for (const CallSequence& sequence : sequences) threads.insert({sequence.process, sequence.thread});
+    return std::vector<ThreadId>(threads.begin(), threads.end());
+  };
+  std::map<ThreadId, ThreadId> partner;
+  for (const auto& [x, y] : MatchThreads(a, threads_of(*a_sequences), b, threads_of(*b_sequences))) partner[x] = y;
+  std::map<Key, CallSequence*> b_keys = by_key(b_sequences);
+  std::vector<SequencePair> pairs;
+  for (const auto& [key, sequence] : by_key(a_sequences)) {
+    const auto other = partner.find(key.first);
+    const auto found = other == partner.end() ? b_keys.end() : b_keys.find({other->second, key.second});
+    pairs.push_back({sequence, found == b_keys.end() ? nullptr : found->second});
+    if (found != b_keys.end()) b_keys.erase(found);
+  }
+  for (const auto& [key, sequence] : b_keys) pairs.push_back({nullptr, sequence});
+  return pairs;
 }
 
 std::string DescribeThread(const Trace& trace, ThreadId thread) {

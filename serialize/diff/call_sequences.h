@@ -68,6 +68,14 @@ struct ThreadId {
 std::vector<std::pair<ThreadId, ThreadId>> MatchThreads(const Trace& a, const std::vector<ThreadId>& a_threads,
                                                         const Trace& b, const std::vector<ThreadId>& b_threads);
 
+// The sequences of both runs that belong together, by thread and level. Null where a side has none.
+struct SequencePair {
+  CallSequence* a = nullptr;
+  CallSequence* b = nullptr;
+};
+std::vector<SequencePair> PairSequences(const Trace& a, std::vector<CallSequence>* a_sequences, const Trace& b,
+                                        std::vector<CallSequence>* b_sequences);
+
 // `rank 0, main-1234, thread 1 (worker)`
 std::string DescribeThread(const Trace& trace, ThreadId thread);
 

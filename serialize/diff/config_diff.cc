@@ -7,10 +7,15 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "serialize/base/bytes.h"
 #include "serialize/diff/reports.h"
+#include "serialize/forms/call_labels.h"
 #include "serialize/forms/forms.h"
 #include "serialize/model/config.h"
+#include "serialize/model/levels.h"
 
 namespace torchtrace {
 bool DiffScope::Accepts(const ConfigHead& head) const {
@@ -18,11 +23,42 @@ bool DiffScope::Accepts(const ConfigHead& head) const {
          filter.Accepts(head.api);
 }
 
+namespace {
+
+// A module's call without the number of its model, and without the wrapper that torch.compile makes.
+std::string WithoutCompilation(std::string_view identity) {
+  const ModuleLabel label = ModuleLabelOf(identity);
+  if (label.empty()) return std::string(identity);
+  Config config = ReadableConfig(identity);
+  std::vector<absl::string_view> parts;
+  if (!label.model.empty()) {
+    for (const absl::string_view part : absl::StrSplit(label.path, '.')) {
+      if (part != "_orig_mod") parts.push_back(part);
+    }
+  }
+  const std::string path = absl::StrJoin(parts, ".");
+  for (auto& [name, value] : config.kwargs) {
+    if (name == "path") {
+      value.text = path;
+      value.whole = path.size();
+    }
+  }
+  std::erase_if(config.kwargs, [](const auto& argument) { return argument.first == "model"; });
+  return EncodeConfig(config);
+}
+
+}  // namespace
+
 std::vector<uint32_t> CommonConfigs::Add(const Trace& trace, const DiffScope& scope) {
   std::vector<uint32_t> symbols(trace.config_count(), kLeftOut);
   for (ConfigId id = 0; id < symbols.size(); ++id) {
     if (!scope.Accepts(ReadConfigHead(trace.identity(id)))) continue;
-    const std::string_view identity = spelling_.Apply(trace.identity(id));
+    std::string_view identity = spelling_.Apply(trace.identity(id));
+    std::string unwrapped;
+    if (scope.through_compilation && ReadConfigHead(identity).level == kFrameLevel) {
+      unwrapped = WithoutCompilation(identity);
+      identity = unwrapped;
+    }
     // Without facets the variant is the config.
     const VariantId variant = scope.coarsening.empty() ? configs_.Intern(identity, {})
                                                        : configs_.Intern(scope.coarsening.Apply(identity), {});

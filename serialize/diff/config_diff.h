@@ -24,6 +24,8 @@ struct DiffScope {
   Coarsening coarsening;
   GlobFilter filter;        // over API names
   std::vector<int> levels;  // empty: all
+  // A module that torch.compile wraps is the module itself: `_orig_mod` and models are left out of its path.
+  bool through_compilation = false;
 
   bool Accepts(const ConfigHead& head) const;
 };
@@ -54,6 +56,11 @@ class CommonConfigs {
   std::vector<uint32_t> families_;
   size_t family_count_ = 0;
 };
+
+// The symbol of a call: kLeftOut if its config is new, as when the file has changed since it was counted.
+inline uint32_t SymbolOf(const CallRecord& call, const std::vector<uint32_t>& symbols) {
+  return call.config < symbols.size() ? symbols[call.config] : CommonConfigs::kLeftOut;
+}
 
 // kChanged: a config that only A has, paired with one that only B has: of the same family (family.h), or one that also
 // differs in dtypes and devices.

@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "serialize/base/choices.h"
 #include "serialize/diff/config_diff.h"
+#include "serialize/diff/number_diff.h"
 #include "serialize/diff/sequence_diff.h"
 #include "serialize/model/config.h"
 #include "serialize/trace/trace.h"
@@ -112,6 +113,14 @@ absl::StatusOr<bool> WriteConfigDiff(Trace* a, Trace* b, const DiffOptions& opti
 // writing to `out` fails: check its state.
 absl::StatusOr<bool> WriteSequenceDiff(Trace* a, Trace* b, const DiffOptions& options,
                                        const SequenceOptions& sequence_options, std::ostream* out);
+
+// `torchtrace diff --numbers`: the report of what number_diff.h finds, also where nothing differs: then it says what was
+// compared. docs/DIFF.md describes the JSON.
+//
+// FailedPrecondition if a trace has calls without order, or no tensor could be compared. Returns whether they differ
+// beyond the tolerances, even if writing to `out` fails: check its state.
+absl::StatusOr<bool> WriteNumberDiff(Trace* a, Trace* b, const DiffOptions& options,
+                                     const NumberDiffOptions& number_options, std::ostream* out);
 
 }  // namespace torchtrace
 

@@ -1,8 +1,6 @@
 #include "serialize/diff/sequence_diff.h"
 
 #include <algorithm>
-#include <map>
-#include <set>
 #include <tuple>
 #include <utility>
 
@@ -63,38 +61,10 @@ class SequenceComparison {
   }
 
  private:
-  using Key = std::pair<ThreadId, int>;  // thread and level
-
-  static std::vector<ThreadId> ThreadsOf(const Side& side) {
-    std::set<ThreadId> threads;
-    for (const CallSequence& sequence : side.sequences) threads.insert({sequence.process, sequence.thread});
-    return {threads.begin(), threads.end()};
-  }
-
-  static std::map<Key, CallSequence*> ByKey(Side* side) {
-    std::map<Key, CallSequence*> by_key;
-    for (CallSequence& sequence : side->sequences) {
-      by_key[{{sequence.process, sequence.thread}, sequence.level}] = &sequence;
-    }
-    return by_key;
-  }
-
   void AlignAll() {
-    std::map<ThreadId, ThreadId> partner;
-    for (const auto& [x, y] : MatchThreads(*a_.trace, ThreadsOf(a_), *b_.trace, ThreadsOf(b_))) partner[x] = y;
-    const std::map<Key, CallSequence*> a_keys = ByKey(&a_);
-    std::map<Key, CallSequence*> b_keys = ByKey(&b_);
-    for (const auto& [key, a] : a_keys) {
-      const auto other = partner.find(key.first);
-      const auto b = other == partner.end() ? b_keys.end() : b_keys.find({other->second, key.second});
-      if (b == b_keys.end()) {
-        AlignPair(a, nullptr);
-      } else {
-        AlignPair(a, b->second);
-        b_keys.erase(b);
-      }
+    for (const SequencePair& pair : PairSequences(*a_.trace, &a_.sequences, *b_.trace, &b_.sequences)) {
+      AlignPair(pair.a, pair.b);
     }
-    for (const auto& [key, b] : b_keys) AlignPair(nullptr, b);
     result_.shortest = !effort_.gave_up;
   }
 
