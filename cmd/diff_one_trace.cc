@@ -5,6 +5,8 @@
 
 #include "cmd/cli/output.h"
 #include "cmd/cli/terminal.h"
+#include "serialize/diff/rank_diff.h"
+#include "serialize/diff/recomputed_diff.h"
 
 namespace torchtrace {
 
@@ -23,7 +25,7 @@ int RunOneTraceDiff(OneTraceDiff kind, OneTraceDiffOptions options, CallSelectio
     const Pager pager(!no_pager);
     StandardOutput out(options.color ? StandardOutput::kColoredText : StandardOutput::kText, pager.fd());
     different = kind == OneTraceDiff::kAcrossRanks ? WriteRankDiff(trace->get(), options, &out)
-                                                   : WriteRankDiff(trace->get(), options, &out);
+                                                   : WriteRecomputedDiff(trace->get(), options, &out);
     if (different.ok()) remarks.Add(options.name, **trace);
     exit_code = out.Finish(different.ok() ? remarks.Check() : different.status());
   }

@@ -3,10 +3,8 @@
 #ifndef TORCHTRACE_CMD_DIFF_ONE_TRACE_H_
 #define TORCHTRACE_CMD_DIFF_ONE_TRACE_H_
 
-#include <string>
-
 #include "cmd/reading/reading_options.h"
-#include "serialize/diff/rank_diff.h"
+#include "serialize/diff/one_trace.h"
 
 namespace torchtrace {
 

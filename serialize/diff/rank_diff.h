@@ -17,6 +17,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "serialize/diff/config_diff.h"
+#include "serialize/diff/one_trace.h"
 #include "serialize/trace/trace.h"
 
 namespace torchtrace {
@@ -115,14 +116,6 @@ class RankCalls {
   std::vector<uint32_t> of_config_;
   std::map<uint32_t, Progress> operators_, functions_;
   std::map<std::pair<uint32_t, uint32_t>, Thread> threads_;
-};
-
-struct OneTraceDiffOptions {
-  DiffScope scope;
-  std::string name;  // of the trace
-  bool json = false;
-  bool color = false;  // text only
-  bool all = false;    // all differences, not the first ones alone
 };
 
 // `torchtrace diff --across-ranks`: the operations of torch.distributed of all ranks, aligned by process group: the
