@@ -22,16 +22,20 @@ constexpr size_t kMaxCandidates = 4096;
 constexpr size_t kMaxRegions = 1000;
 constexpr size_t kMaxDifferences = 100;
 // How many calls show whether a run is the one that is looked for, and how many of them must be alike.
-constexpr size_t kLikenessCalls = 64;
+constexpr size_t kLikenessCalls = 4096;
 constexpr double kLeastLikeness = 0.5;
+constexpr double kGreatLikeness = 0.9;
+// How much more alike an earlier run must be.
+constexpr double kMoreAlike = 0.1;
 // How much longer or shorter a forward run may be whose end isn't known.
 constexpr size_t kBand = 256;
 
 constexpr std::string_view kStop = "_StopRecomputationError";
 constexpr std::string_view kBackwardCalls[] = {"torch.Tensor.backward", "torch.autograd.backward",
                                                "torch.autograd.grad"};
-// Set up what the code runs in; calls that set other things up again have no tensors to compare.
-constexpr std::string_view kPassedCalls[] = {"torch.Tensor.requires_grad.__set__", "torch.device"};
+// Of checkpoint itself, which detaches what it saves, at other places in each run.
+constexpr std::string_view kPassedCalls[] = {"aten::detach", "torch.Tensor.detach", "torch.Tensor.requires_grad.__set__",
+                                             "torch.device"};
 
 template <size_t N>
 bool IsOneOf(std::string_view name, const std::string_view (&names)[N]) {
@@ -143,8 +147,7 @@ const Recomputations::ConfigFacts& Recomputations::FactsOf(ConfigId config) {
   if (head.level == kFrameLevel) {
     if (!ModuleLabelOf(identity).empty()) facts.meaning = kModule;
   } else if (head.level == kDispatchLevel) {
-    // Checkpoint detaches what it saves, at other places in each run.
-    facts.meaning = head.api == "aten::detach" ? kPassed : kCompared;
+    facts.meaning = IsOneOf(head.api, kPassedCalls) ? kPassed : kCompared;
   } else if (head.level == kFunctionLevel) {
     facts.meaning = kCompared;
     if (head.api == "torch._C._set_grad_enabled") {
@@ -173,24 +176,25 @@ const Recomputations::Frames& Recomputations::FramesOf(StackId stack) {
   if (const auto known = frames_.find(stack); known != frames_.end()) return known->second;
   const StackTable& stacks = trace_.stacks();
   Frames frames;
+  StackId nothing = kNoStack;
   const StackCode* inner = nullptr;
   for (StackId at = stack; at != kNoStack; at = stacks.place(at).caller) {
     const StackCode& code = stacks.code(stacks.place(at).code);
     const std::string_view name = code.function;
     // Of PyTorch, and of libraries that have their own.
     if (name.ends_with("recompute_fn")) {
-      if (inner != nullptr && !PreparesRun(*inner)) frames.again = at;
+      (inner == nullptr ? frames.again_itself : PreparesRun(*inner) ? nothing : frames.again) = at;
       frames.early_stop = true;
       break;
     }
     if (name == "CheckpointFunction.backward") {
-      if (inner != nullptr && !PreparesRun(*inner)) frames.again = at;
+      (inner == nullptr ? frames.again_itself : PreparesRun(*inner) ? nothing : frames.again) = at;
       break;
     }
     if (name == "_CachedTorchDispatchMode.__torch_dispatch__") frames.keeps = true;
     const bool runs = name == "CheckpointFunction.forward" ||
                       (name == "checkpoint" && code.file.ends_with("torch/utils/checkpoint.py"));
-    if (runs && frames.forward == kNoStack && inner != nullptr && !PreparesRun(*inner)) frames.forward = at;
+    if (runs && (inner == nullptr || !PreparesRun(*inner))) frames.forward.push_back(at);
     inner = &code;
   }
   return frames_.emplace(stack, frames).first->second;
@@ -236,7 +240,7 @@ void Recomputations::Enter(const CallRecord& record, Thread* thread) {
   const Meaning meaning = facts.meaning;
   switch (mark_) {
     case CheckpointMark::kStacks:
-      MarkByStack(record, thread);
+      MarkByStack(record, meaning, thread);
       break;
     case CheckpointMark::kGradMode:
       MarkByGradMode(record, meaning, thread);
@@ -294,8 +298,15 @@ void Recomputations::TakeNumbers(const CallRecord& record, Step* step) {
   }
 }
 
-void Recomputations::MarkByStack(const CallRecord& record, Thread* thread) {
-  const StackId frame = record.stack == kNoStack ? kNoStack : FramesOf(record.stack).again;
+void Recomputations::MarkByStack(const CallRecord& record, Meaning meaning, Thread* thread) {
+  StackId frame = kNoStack;
+  if (record.stack != kNoStack) {
+    const Frames& frames = FramesOf(record.stack);
+    frame = frames.again == kNoStack && (meaning == kCompared || meaning == kModule) ? frames.again_itself
+                                                                                     : frames.again;
+    // Of the function's frame there are different lines.
+    if (frame != kNoStack) frame = trace_.stacks().place(frame).caller;
+  }
   std::optional<Region>& region = thread->region;
   if (region.has_value() && region->frame == frame) return;
   // A call without a stack has the one around it.
@@ -324,7 +335,8 @@ void Recomputations::MarkByGradMode(const CallRecord& record, Meaning meaning, T
   }
   const bool of_backward = record.level == kDispatchLevel || meaning == kBackward || meaning == kGradOn;
   if (!of_backward) {
-    if (meaning != kNothing) region->end.reset();
+    // The end of a nested forward run comes before this one's.
+    if (meaning != kNothing && meaning != kPassed && meaning != kGradOff) region->end.reset();
     return;
   }
   Finish(thread, *region->end);
@@ -360,25 +372,22 @@ std::vector<uint64_t> Recomputations::ComparedSteps(const Thread& thread, uint64
   return steps;
 }
 
-// The part of the first calls from a step on that are the same, in order, with some left out.
-double Recomputations::Likeness(const Thread& thread, uint64_t at, const Thread& other,
+// Which part of the first calls is also among those from a step on, before another one.
+double Recomputations::Likeness(const Thread& thread, uint64_t at, uint64_t end, const Thread& other,
                                 const std::vector<uint64_t>& again) {
   const size_t wanted = std::min(again.size(), kLikenessCalls);
-  size_t alike = 0;
-  uint64_t step = at;
-  for (size_t i = 0; i < wanted; ++i) {
-    const uint32_t api = FactsOf(other.At(again[i]).config).api;
-    // A call that isn't near is left out.
-    uint64_t look = step;
-    size_t tries = 0;
-    while (look < thread.next() && tries < 8 && FactsOf(thread.At(look).config).api != api) {
-      ++look;
-      const Meaning meaning = look < thread.next() ? FactsOf(thread.At(look).config).meaning : kNothing;
-      if (meaning == kCompared) ++tries;
-    }
-    if (look >= thread.next() || FactsOf(thread.At(look).config).api != api) continue;
+  absl::flat_hash_map<uint32_t, size_t> counts;  // by API
+  for (size_t i = 0; i < wanted; ++i) ++counts[FactsOf(other.At(again[i]).config).api];
+  size_t alike = 0, looked_at = 0;
+  for (uint64_t step = at; step < end && looked_at < wanted + wanted / 8 + 8; ++step) {
+    const ConfigFacts& facts = FactsOf(thread.At(step).config);
+    if (facts.meaning != kCompared || facts.left_out) continue;
+    ++looked_at;
+    effort_ -= std::min<uint64_t>(effort_, 1);
+    const auto found = counts.find(facts.api);
+    if (found == counts.end() || found->second == 0) continue;
+    --found->second;
     ++alike;
-    step = look + 1;
   }
   return static_cast<double>(alike) / static_cast<double>(wanted);
 }
@@ -402,15 +411,20 @@ std::optional<Recomputations::Run> Recomputations::FindForward(Thread* thread, c
   const StackTable& stacks = trace_.stacks();
   const auto same_line = [&](const Step& step) {
     if (step.stack == kNoStack || wanted.stack == kNoStack) return true;
+    if (FramesOf(wanted.stack).again_itself != kNoStack) return true;
     const StackPlace& a = stacks.place(step.stack);
     const StackPlace& b = stacks.place(wanted.stack);
     return a.code == b.code && a.line == b.line;
   };
 
+  // Calls of checkpoint within the region, around its first call.
+  const size_t nested = wanted.stack == kNoStack ? 0 : FramesOf(wanted.stack).forward.size();
+
   struct Candidate {
     Thread* thread = nullptr;
     uint64_t step = 0;
     int quality = -1;
+    double likeness = 0;
   };
   Candidate best;
   size_t tried = 0;
@@ -420,7 +434,7 @@ std::optional<Recomputations::Run> Recomputations::FindForward(Thread* thread, c
       const Step& candidate = in->At(step);
       if (root != kLostId ? candidate.config != root : FactsOf(candidate.config).api != wanted_api) continue;
       if (mark_ == CheckpointMark::kStacks &&
-          (candidate.stack == kNoStack || FramesOf(candidate.stack).forward == kNoStack || !same_line(candidate))) {
+          (candidate.stack == kNoStack || FramesOf(candidate.stack).forward.size() <= nested || !same_line(candidate))) {
         continue;
       }
       if (root == kLostId && first_call.module != candidate.module && first_call.module != kLostId &&
@@ -431,7 +445,7 @@ std::optional<Recomputations::Run> Recomputations::FindForward(Thread* thread, c
       // A module's first call may be one that is compared, or not.
       const std::vector<uint64_t> own = ComparedSteps(*in, step, std::min(in->next(), step + 16));
       if (own.empty()) continue;
-      const double likeness = Likeness(*in, step, *thread, again);
+      const double likeness = Likeness(*in, step, before, *thread, again);
       if (likeness < kLeastLikeness && root == kLostId) continue;
       const uint64_t storages = first_call.storages;
       const uint64_t its = in->At(own.front()).storages;
@@ -442,8 +456,10 @@ std::optional<Recomputations::Run> Recomputations::FindForward(Thread* thread, c
       }
       const bool same_storages = storages != 0 && storages == its;
       const int quality = (same_storages ? 1 << 20 : 1 << 10) - std::min(uses, 1000);
-      if (quality > best.quality) best = {in, step, quality};
-      if (uses == 0 && (same_storages || storages == 0)) return true;
+      if (quality > best.quality || (quality == best.quality && likeness > best.likeness + kMoreAlike)) {
+        best = {in, step, quality, likeness};
+      }
+      if (uses == 0 && (same_storages || storages == 0) && likeness >= kGreatLikeness) return true;
     }
     return false;
   };
@@ -467,10 +483,12 @@ std::optional<Recomputations::Run> Recomputations::FindForward(Thread* thread, c
     if (run.whole) end = start.end;
   } else if (mark_ == CheckpointMark::kStacks) {
     // Up to the first call outside of that call of checkpoint.
-    const StackId frame = FramesOf(start.stack).forward;
+    const StackId frame = FramesOf(start.stack).forward[nested];
     for (end = best.step; end < limit; ++end) {
       const Step& step = in.At(end);
-      if (step.stack != kNoStack && FramesOf(step.stack).forward != frame) break;
+      if (step.stack == kNoStack) continue;
+      const std::vector<StackId>& frames = FramesOf(step.stack).forward;
+      if (std::find(frames.begin(), frames.end(), frame) == frames.end()) break;
     }
     run.whole = false;
   }
@@ -494,7 +512,7 @@ std::optional<Recomputations::Run> Recomputations::FindForward(Thread* thread, c
     run.steps.resize(length);
   }
   if (run.steps.empty()) return std::nullopt;
-  in.used.push_back({run.steps.front(), run.steps.back() + 1, false});
+  in.used.push_back({best.step, run.steps.back() + 1, false});
   if (in.used.size() > kMaxUsed) in.used.erase(in.used.begin(), in.used.begin() + kMaxUsed / 2);
   return run;
 }
@@ -507,7 +525,7 @@ void Recomputations::Finish(Thread* thread, uint64_t end) {
   if (again.steps.empty()) return;
   ++found_;
   std::optional<Run> forward = FindForward(thread, region, again.steps);
-  thread->used.push_back({again.steps.front(), again.steps.back() + 1, true});
+  thread->used.push_back({region.first, again.steps.back() + 1, true});
   if (!forward.has_value()) {
     ++without_forward_;
     return;

@@ -136,8 +136,9 @@ class Recomputations {
   };
   // The frames of checkpoint.py in a stack.
   struct Frames {
-    StackId forward = kNoStack;  // of a region's first run
+    std::vector<StackId> forward;  // of regions' first runs, innermost first
     StackId again = kNoStack;    // of its recomputation
+    StackId again_itself = kNoStack;  // the same, if it is the innermost frame
     bool early_stop = false;     // that may end before the region does
     bool keeps = false;          // with results of operators that were kept
   };
@@ -151,13 +152,14 @@ class Recomputations {
   const Frames& FramesOf(StackId stack);
   Thread& ThreadOf(const CallRecord& record);
   void Enter(const CallRecord& record, Thread* thread);
-  void MarkByStack(const CallRecord& record, Thread* thread);
+  void MarkByStack(const CallRecord& record, Meaning meaning, Thread* thread);
   void MarkByGradMode(const CallRecord& record, Meaning meaning, Thread* thread);
   void MarkByModule(const CallRecord& record, Meaning meaning, Thread* thread);
   void Finish(Thread* thread, uint64_t end);
   std::optional<Run> FindForward(Thread* thread, const Region& region, const std::vector<uint64_t>& again);
   std::vector<uint64_t> ComparedSteps(const Thread& thread, uint64_t first, uint64_t end);
-  double Likeness(const Thread& thread, uint64_t at, const Thread& other, const std::vector<uint64_t>& again);
+  double Likeness(const Thread& thread, uint64_t at, uint64_t end, const Thread& other,
+                  const std::vector<uint64_t>& again);
   void Compare(const Thread& again_thread, const Run& again, const Run& forward, bool stopped, bool keeps,
                Recomputation* result);
   void TakeNumbers(const CallRecord& record, Step* step);
