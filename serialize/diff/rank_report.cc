@@ -27,6 +27,8 @@ using nlohmann::ordered_json;
 constexpr size_t kLookAhead = 8;
 // Differences of messages that are shown.
 constexpr size_t kMaxMessages = 20;
+// Numbers of calls in one row.
+constexpr size_t kCallsShown = 4;
 
 struct Rank {
   int64_t rank = 0;
@@ -143,21 +145,25 @@ class RankDiff {
   void WriteText(std::ostream* out) {
     const char* const bold = options_.color ? kBold : "";
     const char* const reset = options_.color ? kReset : "";
-    std::vector<const GroupDiff*> parted;
+    // What came first is likely to be the cause of the rest.
+    std::vector<std::pair<int64_t, std::string>> findings;
     for (const GroupDiff& group : groups_) {
-      if (group.parting.has_value()) parted.push_back(&group);
+      if (!group.parting.has_value()) continue;
+      findings.emplace_back(group.parting->time_ns, absl::StrCat(bold, PartingTitle(group), reset, "\n",
+                                                                PartingTable(group), PartingHint(group)));
     }
-    std::stable_sort(parted.begin(), parted.end(), [](const GroupDiff* a, const GroupDiff* b) {
-      return a->parting->time_ns < b->parting->time_ns;
-    });
-    for (const GroupDiff* const group : parted) {
-      *out << bold << PartingTitle(*group) << reset << "\n" << PartingTable(*group) << PartingHint(*group) << "\n";
+    for (size_t i = 0; i < std::min(messages_.size(), kMaxMessages); ++i) {
+      const MessageDiff& message = messages_[i];
+      const int64_t time_ns = std::min(message.sent == nullptr ? INT64_MAX : message.sent->time_ns,
+                                       message.received == nullptr ? INT64_MAX : message.received->time_ns);
+      findings.emplace_back(time_ns, absl::StrCat(bold, MessageTitle(message), reset, "\n", MessageTable(message)));
     }
-    for (size_t i = 0; i < std::min(messages_.size(), kMaxMessages); ++i) WriteMessage(messages_[i], out);
+    std::stable_sort(findings.begin(), findings.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (const auto& [time_ns, text] : findings) *out << text << "\n";
     if (messages_.size() > kMaxMessages) {
-      *out << "... and " << Counted(messages_.size() - kMaxMessages, "more message", "more messages") << "\n";
+      *out << "... and " << Counted(messages_.size() - kMaxMessages, "more message", "more messages") << "\n\n";
     }
-    if (!messages_.empty()) *out << "\n";
     for (const GroupDiff& group : groups_) {
       if (group.parting.has_value()) continue;
       *out << GroupName(group) << ", " << NameRanks(Numbers(group)) << ": "
@@ -429,10 +435,10 @@ class RankDiff {
         message.fields = {"count"};
         break;
       }
-      const CollectiveTraits& s = TraitsOf(*message.sent);
-      const CollectiveTraits& r = TraitsOf(*message.received);
-      if (s.elements >= 0 && r.elements >= 0 && s.elements != r.elements) message.fields.emplace_back("shape");
-      if (s.dtypes != r.dtypes) message.fields.emplace_back("dtype");
+      const CollectiveTraits& sent_as = TraitsOf(*message.sent);
+      const CollectiveTraits& received_as = TraitsOf(*message.received);
+      if (sent_as.elements >= 0 && received_as.elements >= 0 && sent_as.elements != received_as.elements) message.fields.emplace_back("shape");
+      if (sent_as.dtypes != received_as.dtypes) message.fields.emplace_back("dtype");
       if (!message.fields.empty()) break;
       ++matched_;
     }
@@ -502,24 +508,48 @@ class RankDiff {
     return end_ns <= time_ns ? "" : absl::StrCat(" for ", FormatDuration(end_ns - time_ns));
   }
 
-  std::string CallText(const RankCall& call, const Rank& rank) const {
+  std::string CallText(const RankCall& call) const {
     return absl::StrCat(FoldedConfigText(*trace_, call.config), call.raised ? "  raised" : "",
-                        call.open ? absl::StrCat("  open", OpenFor(rank.process, call.time_ns)) : "");
+                        call.open ? "  open" : "");
   }
 
+  // A row for ranks that do the same.
   std::string PartingTable(const GroupDiff& group) const {
-    TextTable table({{"rank"}, {"call"}, {"line", TextTable::kLeft}, {"", TextTable::kLeft}});
+    struct Row {
+      std::string line, text;
+      std::vector<int64_t> ranks;
+      std::vector<std::string> calls;
+    };
+    std::vector<Row> rows;
+    const auto add = [&](const Rank& rank, std::string line, std::string text, std::string call) {
+      auto row = std::find_if(rows.begin(), rows.end(),
+                              [&](const Row& each) { return each.line == line && each.text == text; });
+      if (row == rows.end()) row = rows.insert(rows.end(), {std::move(line), std::move(text), {}, {}});
+      row->ranks.push_back(rank.rank);
+      row->calls.push_back(std::move(call));
+    };
     for (size_t i = 0; i < group.ranks.size(); ++i) {
       const Rank& rank = *group.ranks[i];
-      const RankCall* const call = group.At(i, group.parting->number);
-      if (call != nullptr) {
-        table.AddRow({absl::StrCat(rank.rank), absl::StrCat(call->call), PlaceOf(call->stack), CallText(*call, rank)});
+      if (const RankCall* const call = group.At(i, group.parting->number); call != nullptr) {
+        add(rank, PlaceOf(call->stack), CallText(*call), absl::StrCat(call->call));
         continue;
       }
       const std::vector<CallRecord> open = calls_.OpenOf(rank.process);
-      const std::string place = open.empty() ? "" : PlaceOf(open.back().stack);
       const uint64_t entered = group.sequences[i] == nullptr ? 0 : group.sequences[i]->size();
-      table.AddRow({absl::StrCat(rank.rank), "-", place, absl::StrCat("only ", entered, " of them; ", StateOf(rank))});
+      add(rank, open.empty() ? "" : PlaceOf(open.back().stack), absl::StrCat("only ", entered, "; ", StateOf(rank)),
+          "-");
+    }
+    TextTable table({{"rank", TextTable::kLeft},
+                     {"call", TextTable::kLeft},
+                     {"line", TextTable::kLeft},
+                     {"", TextTable::kLeft}});
+    for (Row& row : rows) {
+      if (row.calls.size() > kCallsShown) {
+        row.calls.resize(kCallsShown);
+        row.calls.emplace_back("...");
+      }
+      table.AddRow({NameRanks(row.ranks).substr(row.ranks.size() == 1 ? 5 : 6), absl::StrJoin(row.calls, ", "),
+                    row.line, row.text});
     }
     return table.Format();
   }
@@ -528,21 +558,26 @@ class RankDiff {
     return group.parting->hint.empty() ? "" : absl::StrCat(group.parting->hint, "\n");
   }
 
-  void WriteMessage(const MessageDiff& message, std::ostream* out) const {
-    const std::string group =
-        message.group == kDefaultGroup ? "" : absl::StrCat(", group ", PlainLine(message.group));
-    const std::string what = message.fields[0] != "count" ? absl::StrCat("differs in ", absl::StrJoin(message.fields, ", "))
-                             : message.sent == nullptr    ? "isn't sent"
-                                                          : "isn't received";
-    *out << "message " << message.number + 1 << " from rank " << message.from << " to rank " << message.to << ", tag "
-         << message.tag << group << ": " << what << "\n";
-    TextTable table({{"rank"}, {"call"}, {"line", TextTable::kLeft}, {"", TextTable::kLeft}});
+  static std::string MessageTitle(const MessageDiff& message) {
+    const std::string group = message.group == kDefaultGroup ? "" : absl::StrCat(", group ", PlainLine(message.group));
+    const std::string what = message.fields[0] != "count"
+                                 ? absl::StrCat("differs in ", absl::StrJoin(message.fields, ", "))
+                             : message.sent == nullptr ? "isn't sent"
+                                                       : "isn't received";
+    return absl::StrCat("message ", message.number + 1, " from rank ", message.from, " to rank ", message.to, ", tag ",
+                        message.tag, group, ": ", what);
+  }
+
+  std::string MessageTable(const MessageDiff& message) const {
+    TextTable table({{"rank", TextTable::kLeft},
+                     {"call", TextTable::kLeft},
+                     {"line", TextTable::kLeft},
+                     {"", TextTable::kLeft}});
     for (const auto& [rank, call] : {std::pair(message.from, message.sent), std::pair(message.to, message.received)}) {
       if (call == nullptr) continue;
-      table.AddRow({absl::StrCat(rank), absl::StrCat(call->call), PlaceOf(call->stack),
-                    absl::StrCat(FoldedConfigText(*trace_, call->config), call->open ? "  open" : "")});
+      table.AddRow({absl::StrCat(rank), absl::StrCat(call->call), PlaceOf(call->stack), CallText(*call)});
     }
-    *out << table.Format();
+    return table.Format();
   }
 
   void Note() {

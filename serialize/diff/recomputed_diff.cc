@@ -1,10 +1,10 @@
 #include "serialize/diff/recomputed_diff.h"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <limits>
 
+#include "serialize/base/bytes.h"
 #include "serialize/diff/sequence_diff.h"
 #include "serialize/forms/call_labels.h"
 #include "serialize/model/config.h"
@@ -289,10 +289,12 @@ void Recomputations::TakeNumbers(const CallRecord& record, Step* step) {
   for (const std::string_view notes : {record.result.notes, record.result.written}) {
     if (notes.empty()) continue;
     for (const TensorNote& note : ReadTensorNotes(notes)) {
-      if (!note.numbers.has_value()) continue;
-      if (first) step->norm = note.numbers->norm;
+      if (!note.numbers.has_value() && !note.contents.has_value()) continue;
+      if (first) step->norm = note.numbers.has_value() ? note.numbers->norm : std::numeric_limits<double>::quiet_NaN();
       first = false;
-      step->fingerprint = Mix(step->fingerprint, note.numbers->fingerprint);
+      step->fingerprint = Mix(step->fingerprint, note.numbers.has_value()
+                                                     ? note.numbers->fingerprint
+                                                     : Hash64(note.contents->data(), note.contents->size()));
       if (step->fingerprint == 0) step->fingerprint = 1;
     }
   }

@@ -1,10 +1,12 @@
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
 #include "serialize/base/text.h"
@@ -162,7 +164,7 @@ class RecomputedReport {
               const std::optional<CheckpointStep>& other, TextTable* table) const {
     std::string call = FoldedConfigText(trace_, step.config);
     if (other.has_value() && step.fingerprint != 0 && other->fingerprint != 0 && step.fingerprint != other->fingerprint) {
-      absl::StrAppend(&call, "  norm ", FormatFloat(step.norm));
+      if (!std::isnan(step.norm)) absl::StrAppend(&call, "  norm ", absl::StrFormat("%.6g", step.norm));
     }
     table->AddRow({absl::StrCat(what, what.empty() ? "" : ": ", run), absl::StrCat(step.call),
                    absl::StrCat(static_cast<int>(step.level)), step.module == kLostId ? "-" : ModuleText(step.module),
@@ -184,7 +186,7 @@ class RecomputedReport {
     json["module"] = step->module == kLostId ? ordered_json() : ordered_json(ModuleText(step->module));
     json["config"] = ConfigText(trace_, step->config);
     AddPlace(step->stack, &json);
-    if (step->fingerprint != 0) json["norm"] = step->norm;
+    if (step->fingerprint != 0 && std::isfinite(step->norm)) json["norm"] = step->norm;
     return json;
   }
 
