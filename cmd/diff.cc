@@ -21,12 +21,14 @@ namespace torchtrace {
 namespace {
 
 constexpr char kDiffFooter[] =
-    "Exits with 0 when the traces are the same, 1 when they differ, 2 on errors.\n\n"
+    "Exits with 0 when what is compared is the same, 1 when it differs, 2 on errors.\n\n"
     "Examples:\n"
     "  torchtrace diff before after\n"
     "  torchtrace diff cpu gpu --ignore device,counts --level 2\n"
     "  torchtrace diff before after --sequence --max-hunks 3\n"
-    "  torchtrace diff before after --summary && echo the same";
+    "  torchtrace diff before after --summary && echo the same\n"
+    "  torchtrace diff --recomputed out\n"
+    "  torchtrace diff --across-ranks out";
 
 constexpr char kCounts[] = "counts";
 
@@ -117,7 +119,7 @@ int RunDiff(const std::vector<std::string>& args) {
           ->needs(in_order)
           ->group("Sequence");
 
-  app->add_flag("--recomputed", recomputed, "What backward passes ran again for checkpoints, beside its forward run")
+  app->add_flag("--recomputed", recomputed, "What checkpoints ran again in backward passes, beside the forward run")
       ->excludes(in_order)
       ->group("One trace");
   app->add_flag("--across-ranks", across_ranks, "The collectives of all ranks, aligned by process group")

@@ -341,9 +341,21 @@ void RankCalls::Take(const CallRecord& record) {
   while (!open.empty() && open.back().call > record.call) open.pop_back();
   if (!open.empty() && open.back().call == record.call) open.pop_back();
   if (thread.op.call == record.call) {
-    // A function goes on to wait for it.
-    if (thread.function.call == kNoCall) End(record, &thread.op);
+    // A function goes on to wait for it, or a backward pass.
+    const auto around = std::find_if(open.begin(), open.end(),
+                                     [](const CallRecord& call) { return call.level <= kFunctionLevel; });
+    if (around == open.end() || record.kind == CallRecord::kRaise) {
+      End(record, &thread.op);
+    } else {
+      for (const Place& place : thread.op.places) thread.waits.emplace_back(around->call, place);
+    }
     thread.op = {};
+  }
+  while (!thread.waits.empty() && thread.waits.back().first >= record.call) {
+    RankCall& call = At(thread.waits.back().second);
+    call.open = false;
+    call.raised = call.raised || record.kind == CallRecord::kRaise;
+    thread.waits.pop_back();
   }
   if (thread.function.call == record.call) {
     End(record, &thread.function);
@@ -386,7 +398,7 @@ void RankCalls::End(const CallRecord& record, Outermost* outermost) {
   for (const Place& place : outermost->places) {
     RankCall& call = At(place);
     call.open = false;
-    call.raised = record.kind == CallRecord::kRaise;
+    call.raised = call.raised || record.kind == CallRecord::kRaise;
   }
 }
 

@@ -57,7 +57,7 @@ struct RankCall {
   ConfigId config = kLostId;  // of the outermost call that is the operation
   StackId stack = kNoStack;
   int64_t time_ns = 0;   // of its entry
-  bool open = false;     // it, or the function that called it
+  bool open = false;     // it, or the function or backward pass that called it
   bool raised = false;
 };
 
@@ -103,6 +103,7 @@ class RankCalls {
   struct Thread {
     std::vector<CallRecord> open;
     Outermost function, op;
+    std::vector<std::pair<uint64_t, Place>> waits;  // operations, and the outermost call that may wait for them
   };
 
   uint32_t TraitsOf(ConfigId config);

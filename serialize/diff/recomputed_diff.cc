@@ -110,7 +110,7 @@ size_t BestEnd(size_t again, size_t forward, const Cost& cost) {
   }
   size_t end = 0;
   for (size_t j = 0; j <= forward; ++j) {
-    if (row[j] < row[end]) end = j;
+    if (row[j] <= row[end]) end = j;
   }
   return end;
 }
@@ -395,12 +395,12 @@ double Recomputations::Likeness(const Thread& thread, uint64_t at, uint64_t end,
 }
 
 std::optional<Recomputations::Run> Recomputations::FindForward(Thread* thread, const Region& region,
-                                                               const std::vector<uint64_t>& again) {
+                                                               const std::vector<uint64_t>& again, bool by_module) {
   // Where the region is a module, its run begins and ends as that does.
   ConfigId root = kLostId;
   uint64_t root_step = 0;
   for (uint64_t step = region.first; step <= again.front(); ++step) {
-    if (FactsOf(thread->At(step).config).meaning != kModule) continue;
+    if (!by_module || FactsOf(thread->At(step).config).meaning != kModule) continue;
     root = thread->At(step).config;
     root_step = step;
     break;
@@ -439,7 +439,7 @@ std::optional<Recomputations::Run> Recomputations::FindForward(Thread* thread, c
           (candidate.stack == kNoStack || FramesOf(candidate.stack).forward.size() <= nested || !same_line(candidate))) {
         continue;
       }
-      if (root == kLostId && first_call.module != candidate.module && first_call.module != kLostId &&
+      if (by_module && root == kLostId && first_call.module != candidate.module && first_call.module != kLostId &&
           candidate.module != kLostId) {
         continue;
       }
@@ -526,7 +526,9 @@ void Recomputations::Finish(Thread* thread, uint64_t end) {
   Run again = {thread, ComparedSteps(*thread, region.first, end), false};
   if (again.steps.empty()) return;
   ++found_;
-  std::optional<Run> forward = FindForward(thread, region, again.steps);
+  std::optional<Run> forward = FindForward(thread, region, again.steps, true);
+  // A model that is gone is no longer a part of its modules' paths.
+  if (!forward.has_value()) forward = FindForward(thread, region, again.steps, false);
   thread->used.push_back({region.first, again.steps.back() + 1, true});
   if (!forward.has_value()) {
     ++without_forward_;

@@ -156,7 +156,8 @@ class Recomputations {
   void MarkByGradMode(const CallRecord& record, Meaning meaning, Thread* thread);
   void MarkByModule(const CallRecord& record, Meaning meaning, Thread* thread);
   void Finish(Thread* thread, uint64_t end);
-  std::optional<Run> FindForward(Thread* thread, const Region& region, const std::vector<uint64_t>& again);
+  std::optional<Run> FindForward(Thread* thread, const Region& region, const std::vector<uint64_t>& again,
+                                 bool by_module);
   std::vector<uint64_t> ComparedSteps(const Thread& thread, uint64_t first, uint64_t end);
   double Likeness(const Thread& thread, uint64_t at, uint64_t end, const Thread& other,
                   const std::vector<uint64_t>& again);
