@@ -12,6 +12,7 @@
 #include "cmd/cli/output.h"
 #include "cmd/cli/terminal.h"
 #include "cmd/diff_numbers.h"
+#include "cmd/diff_one_trace.h"
 #include "cmd/reading/reading_options.h"
 #include "serialize/configs/dedup.h"
 #include "serialize/diff/reports.h"
@@ -21,13 +22,15 @@ namespace torchtrace {
 namespace {
 
 constexpr char kDiffFooter[] =
-    "Exits with 0 when the traces are the same, 1 when they differ, 2 on errors.\n\n"
+    "Exits with 0 when what is compared is the same, 1 when it differs, 2 on errors.\n\n"
     "Examples:\n"
     "  torchtrace diff before after\n"
     "  torchtrace diff cpu gpu --ignore device,counts --level 2\n"
     "  torchtrace diff before after --sequence --max-hunks 3\n"
     "  torchtrace diff yesterday today --numbers\n"
-    "  torchtrace diff before after --summary && echo the same";
+    "  torchtrace diff before after --summary && echo the same\n"
+    "  torchtrace diff --recomputed out\n"
+    "  torchtrace diff --across-ranks out";
 
 constexpr char kCounts[] = "counts";
 
@@ -73,13 +76,14 @@ int RunDiff(const std::vector<std::string>& args) {
   std::string a_path, b_path, format = "text", color = "auto";
   std::vector<std::string> ignore;
   bool sequence = false, all = false, no_pager = false, quiet = false;
+  bool recomputed = false, across_ranks = false;
   DiffOptions options;
   SequenceOptions sequence_options;
   CallSelectionOptions selection;
   NumberFlags numbers;
-  const auto app = MakeApp(kDiffCommand, "[OPTIONS] A B", kDiffFooter);
+  const auto app = MakeApp(kDiffCommand, "[OPTIONS] A [B]", kDiffFooter);
   app->add_option("A", a_path, kTraceText)->required();
-  app->add_option("B", b_path, "The trace that A is compared with")->required();
+  app->add_option("B", b_path, "The trace that A is compared with");
   app->add_option("--ignore", ignore,
                   absl::StrCat("Don't compare these (a list with commas): ", Coarsening::Choices(), ", ", kCounts))
       ->option_text("WHAT")
@@ -120,6 +124,13 @@ int RunDiff(const std::vector<std::string>& args) {
 
   numbers.AddTo(app.get());
 
+  app->add_flag("--recomputed", recomputed, "What checkpoints ran again in backward passes, beside the forward run")
+      ->excludes(in_order)
+      ->group("One trace");
+  app->add_flag("--across-ranks", across_ranks, "The collectives of all ranks, aligned by process group")
+      ->excludes(in_order)
+      ->group("One trace");
+
   app->add_option("--format", format, "text, json or markdown (default: text)")
       ->option_text("FORMAT")
       ->check(OneOf(DiffFormats()));
@@ -132,6 +143,27 @@ int RunDiff(const std::vector<std::string>& args) {
   const auto usage_error = [](const std::string& what) {
     return Fail(kExitTrouble, absl::StrCat(what, SeeHelp("diff")));
   };
+  if (recomputed || across_ranks) {
+    const std::string flag = recomputed ? "--recomputed" : "--across-ranks";
+    if (recomputed && across_ranks) return usage_error("--recomputed and --across-ranks are two questions: ask one");
+    if (!b_path.empty()) return usage_error(absl::StrCat(flag, " is about one trace: B is one too many"));
+    if (!ignore.empty()) return usage_error(absl::StrCat("--ignore is not for ", flag));
+    if (numbers.on()) return usage_error(absl::StrCat("--numbers is not for ", flag, ", which compares them anyway"));
+    if (options.summary || options.top > 0) {
+      return usage_error(absl::StrCat(options.summary ? "--summary" : "--top", " is not for ", flag));
+    }
+    if (*DiffFormats().Parse(format) == DiffFormat::kMarkdown) {
+      return usage_error(absl::StrCat(flag, " writes text or json"));
+    }
+    return RunOneTraceDiff(recomputed ? OneTraceDiff::kRecomputed : OneTraceDiff::kAcrossRanks,
+                           {.scope = {},
+                            .name = a_path,
+                            .json = *DiffFormats().Parse(format) == DiffFormat::kJson,
+                            .color = UseColor(*Whens().Parse(color)),
+                            .all = all},
+                           &selection, no_pager, quiet);
+  }
+  if (b_path.empty()) return usage_error("B is required");
   const absl::StatusOr<Ignored> ignored = ParseIgnored(ignore);
   if (sequence && ignored->counts) return usage_error("--ignore counts: --sequence doesn't compare counts");
   if (numbers.on() && sequence) return usage_error("--numbers and --sequence exclude each other");

@@ -6,21 +6,45 @@
 #include <cstring>
 #include <iterator>
 #include <string_view>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Types.hpp>
+#include <typeinfo>
 
 #include "dialects/python/describe/object_names.h"
+
+// A PyTorch without torch.distributed doesn't have it: c10d::ProcessGroup::getGroupName.
+#pragma weak _ZNK4c10d12ProcessGroup12getGroupNameB5cxx11Ev
 
 namespace torchtrace::torch_dialect {
 namespace {
 
 constexpr char kReduceOp[] = "torch.distributed.distributed_c10d.ReduceOp";
 constexpr char kReduceOpInScript[] = "__torch__.torch.classes.c10d.ReduceOp";
+constexpr char kProcessGroup[] = "torch.distributed.distributed_c10d.ProcessGroup";
+constexpr char kProcessGroupInScript[] = "__torch__.torch.classes.c10d.ProcessGroup";
 
 std::string NameOf(const c10d::ReduceOp& op) {
   constexpr std::string_view kNames[] = {"SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR", "PREMUL_SUM"};
   std::string name = kReduceOp;
   if (op.op_ < std::size(kNames)) (name += '.') += kNames[op.op_];
   return name;
+}
+
+std::string NameOf(const c10d::ProcessGroup& group) {
+  // Another class may ask Python. By its text: a PyTorch without torch.distributed has no type_info of it.
+  if (std::string_view(typeid(group).name()) != "N4c10d12ProcessGroupE") return kProcessGroup;
+  const std::string& name = group.c10d::ProcessGroup::getGroupName();
+  return name.empty() ? kProcessGroup : std::string(kProcessGroup) + "." + name;
+}
+
+// PyTorch registers it when it is loaded, for ever.
+bool IsOfClass(const c10::IValue& object, const c10::Type* known) {
+  return known != nullptr && object.toObjectRef().type().get() == known;
+}
+
+template <typename T>
+const T& Held(const c10::IValue& object) {
+  return *static_cast<const T*>(object.toObjectRef().getSlot(0).toCapsule().get());
 }
 
 // Null: pybind11 knows no C++ type for it, or several.
@@ -58,19 +82,27 @@ std::string PybindValueName(PyObject* value, PyTypeObject* type) {
     }
     return "";
   }
-  return info->type_size == sizeof(c10d::ReduceOp) && facts.name == kReduceOp
-             ? NameOf(*static_cast<const c10d::ReduceOp*>(held))
-             : "";
+  if (info->type_size == sizeof(c10d::ReduceOp) && facts.name == kReduceOp) {
+    return NameOf(*static_cast<const c10d::ReduceOp*>(held));
+  }
+  if (info->type_size == sizeof(c10d::ProcessGroup) && facts.name == kProcessGroup) {
+    return NameOf(*static_cast<const c10d::ProcessGroup*>(held));
+  }
+  return "";
 }
 
 bool IsReduceOp(const c10::IValue& object) {
-  // PyTorch registers it when it is loaded, for ever.
   static const c10::Type* const known = torch::getCustomClass(kReduceOpInScript).get();
-  return known != nullptr && object.toObjectRef().type().get() == known;
+  return IsOfClass(object, known);
 }
 
-std::string ReduceOpName(const c10::IValue& object) {
-  return NameOf(*static_cast<const c10d::ReduceOp*>(object.toObjectRef().getSlot(0).toCapsule().get()));
+std::string ReduceOpName(const c10::IValue& object) { return NameOf(Held<c10d::ReduceOp>(object)); }
+
+bool IsProcessGroup(const c10::IValue& object) {
+  static const c10::Type* const known = torch::getCustomClass(kProcessGroupInScript).get();
+  return IsOfClass(object, known);
 }
+
+std::string ProcessGroupName(const c10::IValue& object) { return NameOf(Held<c10d::ProcessGroup>(object)); }
 
 }  // namespace torchtrace::torch_dialect

@@ -1,4 +1,4 @@
-// Names of members of PyTorch's C++ enumerations, for values whose Python object has no name.
+// Names of members of PyTorch's C++ enumerations and of process groups, for values whose Python object has no name.
 
 #ifndef TORCHTRACE_DIALECTS_TORCH_DESCRIBE_ENUM_NAMES_H_
 #define TORCHTRACE_DIALECTS_TORCH_DESCRIBE_ENUM_NAMES_H_
@@ -14,13 +14,19 @@ namespace torchtrace::torch_dialect {
 void InitEnumNames();
 
 // The name of an object that pybind11 made, in ObjectName's form: a value that C++ returns equals a member but is
-// another object, and a torch.distributed.ReduceOp holds a member. Empty for all other objects.
+// another object, and a torch.distributed.ReduceOp holds a member. A ProcessGroup has the name that its ranks share.
+// Empty for all other objects.
 std::string PybindValueName(PyObject* value, PyTypeObject* type);
 
 // Whether an object of TorchScript (`object.isObject()`) is a ReduceOp, as operators take it; and the same for a
 // ReduceOp.
 bool IsReduceOp(const c10::IValue& object);
 std::string ReduceOpName(const c10::IValue& object);
+
+// The same for a ProcessGroup: `torch.distributed.distributed_c10d.ProcessGroup.0`. A group of a class of the program's
+// has no name here, since its own code would give it.
+bool IsProcessGroup(const c10::IValue& object);
+std::string ProcessGroupName(const c10::IValue& object);
 
 }  // namespace torchtrace::torch_dialect
 

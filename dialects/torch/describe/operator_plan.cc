@@ -151,7 +151,9 @@ class Describer {
     }
     if (!value.isObject()) return values_.Named(ValueTag::kObject, value.tagKind());
     // Other objects of TorchScript as Python sees them.
-    values_.Named(ValueTag::kObject, IsReduceOp(value) ? ReduceOpName(value) : "torch.ScriptObject");
+    values_.Named(ValueTag::kObject, IsReduceOp(value)       ? ReduceOpName(value)
+                                     : IsProcessGroup(value) ? ProcessGroupName(value)
+                                                             : "torch.ScriptObject");
   }
 
  private:
@@ -286,7 +288,7 @@ void DescribeArgument(IntKind kind, const c10::IValue& value, CallKey* key) {
   if (value.isList()) return DescribeArgument(kind, value.toListRef(), key);
   if (value.isString()) return key->String(value.toStringRef());
   if (value.isDevice()) return DescribeDevice(value.toDevice(), key);
-  if (value.isObject() && !IsReduceOp(value)) return key->Named(ValueTag::kObject, 0);
+  if (value.isObject() && !IsReduceOp(value) && !IsProcessGroup(value)) return key->Named(ValueTag::kObject, 0);
   key->Fail();
 }
 

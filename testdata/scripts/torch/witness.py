@@ -42,6 +42,17 @@ def tensor(value):
     return form
 
 
+def script_object(value):
+    """A process group has its name behind its type."""
+    from torch.distributed import distributed_c10d
+
+    try:
+        group = distributed_c10d.ProcessGroup.unbox(value)
+    except (AttributeError, RuntimeError):
+        return "torch.ScriptObject"
+    return f"torch.distributed.distributed_c10d.ProcessGroup.{group.group_name}"
+
+
 def plain(value):
     """The JSON form of docs/TEXT.md."""
     if isinstance(value, torch.Tensor):
@@ -56,7 +67,7 @@ def plain(value):
         if isinstance(value, kind):
             return {"type": f"torch.{kind.__name__}", "value": str(value)}
     if isinstance(value, torch.ScriptObject):
-        return {"type": "object", "value": "torch.ScriptObject"}
+        return {"type": "object", "value": script_object(value)}
     return number(value)
 
 
