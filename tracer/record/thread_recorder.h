@@ -35,6 +35,15 @@ inline constexpr uint32_t kAllStacks = UINT32_MAX;
 // Most bytes of a thread's name, with the null character.
 inline constexpr uint32_t kThreadNameBytes = 256;
 
+// A call of any thread, for notes that come later.
+struct EnteredCall {
+  uint64_t session = 0;
+  uint64_t thread = 0;  // by number
+  uint64_t call = 0;    // its number among the calls of the thread
+
+  friend bool operator==(const EnteredCall&, const EnteredCall&) = default;
+};
+
 // The number of something that is defined in a frame of the log.
 struct InFrame {
   uint32_t frame = 0;  // as ThreadRecorder numbers them; 0: none yet
@@ -122,6 +131,12 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   void Leave(const CallResult& result = {}, uint64_t time = 0);
   // `written`: notes on tensors that the call wrote (CallResult).
   void Raise(std::string_view exception, std::string_view written = {}, uint64_t time = 0);
+
+  // The call that the thread has entered last, or, as long as it has entered none, none that Later accepts.
+  EnteredCall LastEntered() const { return {session_, number_, calls_.get() - 1}; }
+  // Notes on tensors of a call that was entered earlier, perhaps by another thread: false, as for a call of another
+  // session, or one that kRecentCalls others followed. Then nothing is recorded.
+  bool Later(const EnteredCall& call, LaterOf of, std::string_view notes);
 
   // Opens a scope (torch.profiler.record_function). The two calls that open and close it may be recorded themselves, as
   // may their callers. To keep calls nested, the scope begins with the first call that is entered after it was opened,

@@ -13,7 +13,8 @@
 
 namespace torchtrace::torch_dialect {
 
-// Elements in row-major order, of a tensor or another one that views the same ones in the same order, and their numbers.
+// Elements in row-major order, of a tensor or another one that views the same ones in the same order, and their
+// numbers.
 struct ReadElements {
   static constexpr size_t kMostDims = 5;  // of more, nothing is remembered
   bool known = false;

@@ -220,8 +220,8 @@ std::optional<NotedNumbers> NumbersOfTensor(const c10::TensorImpl& impl, Storage
     return NumbersOfTensor(its, number.state.get(), elements, arguments);
   }
   if (state == nullptr || impl.has_symbolic_sizes_strides()) return std::nullopt;
-  const bool wanted = elements == Elements::kReturned || elements == Elements::kWritten ||
-                      (arguments && elements == Elements::kRead);
+  const bool wanted =
+      elements == Elements::kReturned || elements == Elements::kWritten || (arguments && elements == Elements::kRead);
   if (keys.has(c10::DispatchKey::NestedTensor)) return wanted ? NumbersOfNested(impl) : std::nullopt;
   if (state->busy.test_and_set(std::memory_order_acquire)) {
     // Another thread describes a tensor of this storage, or did so when the process was forked.

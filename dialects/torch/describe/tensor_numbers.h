@@ -21,8 +21,8 @@ namespace torchtrace::torch_dialect {
 // - meta, fake and functorch's tensors, symbolic sizes, conjugates and negatives whose elements are not computed yet.
 //
 // Of sparse and nested tensors those of their values; of quantized ones those of the integers. An argument, or a result
-// of a call of unknown schema, is read only if exactly its elements (storage, memory, dtype, order, version) are not what
-// was read last of its storage. What writes to memory without ATen (NumPy, Triton) is unseen.
+// of a call of unknown schema, is read only if exactly its elements (storage, memory, dtype, order, version) are not
+// what was read last of its storage. What writes to memory without ATen (NumPy, Triton) is unseen.
 //
 // `state`: of its storage; null: there is none. `arguments`: false leaves those out. As passive as NoteTensor.
 std::optional<TensorNote::Numbers> NumbersOfTensor(const c10::TensorImpl& impl, StorageState* state, Elements elements,

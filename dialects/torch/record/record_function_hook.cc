@@ -152,7 +152,7 @@ bool IsScope(const at::RecordFunction& function) {
 
 // A recorded call that is open. PyTorch deletes it, on any thread.
 struct OpenRecord final : at::ObserverContext {
-  std::shared_ptr<Scope> scope;          // null: it is a call
+  std::shared_ptr<Scope> scope;        // null: it is a call
   std::vector<c10::IValue> arguments;  // of an operator that writes some of them, if that is to be noted
   const unsigned int exceptions = t_record->exceptions.uncaught;
 
