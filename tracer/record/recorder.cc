@@ -98,6 +98,7 @@ thread_local ThreadHolder t_holder;
 
 std::atomic<void (*)()> Recorder::enter_open_calls_{nullptr};
 std::atomic<void (*)()> Recorder::before_finish_{nullptr};
+std::atomic<void (*)(bool)> Recorder::entered_{nullptr};
 std::atomic<std::string (*)(std::string_view)> Recorder::schema_of_{nullptr};
 
 absl::Status Recorder::Start(RecorderOptions options) {
@@ -787,6 +788,7 @@ void Recorder::AfterForkInChild() {
   if (own != nullptr) {
     own->writer_ = CallWriter();
     own->frame_number_ = 0;
+    own->open_numbers_.clear();
     own->ForgetWaitingScopes();
     // The tables know what was counted of the parent's calls: sightings, stacks, notes.
     own->ClearTables();

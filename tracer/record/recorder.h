@@ -135,6 +135,13 @@ class TORCHTRACE_EXPORT Recorder {
   bool quiet() const { return quiet_.load(std::memory_order_relaxed); }
   bool stopped() const { return stopped_.load(std::memory_order_relaxed); }
 
+  // Sets `entered`, which is called on the thread after a description with later notes (ConfigBuilder): whether its
+  // call was entered, as the thread's last one. Null: none. There is only one.
+  static void SetEntered(void (*entered)(bool entered)) { entered_.store(entered, std::memory_order_release); }
+  static void TellEntered(bool entered) {
+    if (auto* const tell = entered_.load(std::memory_order_acquire)) tell(entered);
+  }
+
   // Sets `before`, which Finish calls first, to wait for what devices still compute. Null: none. There is only one.
   static void SetBeforeFinish(void (*before)()) { before_finish_.store(before, std::memory_order_release); }
   // Notes as of ThreadRecorder::Later, on a call of any thread: Finish records them, or counts them as lost.
@@ -234,6 +241,7 @@ class TORCHTRACE_EXPORT Recorder {
 
   static std::atomic<void (*)()> enter_open_calls_;
   static std::atomic<void (*)()> before_finish_;
+  static std::atomic<void (*)(bool)> entered_;
   static std::atomic<std::string (*)(std::string_view)> schema_of_;
 
   const StandardErrorWatch standard_error_;

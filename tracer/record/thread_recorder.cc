@@ -97,6 +97,8 @@ void ThreadRecorder::BeginSession(uint64_t session, uint64_t number) {
   const WhichCalls stacks = options_->recording.stacks;
   stacks_wanted_ = stacks == WhichCalls::kNone ? 0 : stacks == WhichCalls::kAll ? kAllStacks : kFirstStacks;
   stack_ = stacks_wanted_ == 0 ? nullptr : options_->make_stack();
+  keeps_open_numbers_ = options_->recording.numbers != WhichNumbers::kNone;
+  open_numbers_.clear();
   first_notes_wanted_ = options_->recording.int_ranges == WhichCalls::kFirst ? kFirstNotes : 0;
   // Each session has its own filter.
   ClearTables();

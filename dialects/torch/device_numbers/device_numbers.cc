@@ -168,17 +168,19 @@ absl::Status DeviceNumbers::Load() {
   return absl::OkStatus();
 }
 
-absl::Status DeviceNumbers::Prepare(int device) {
+absl::Status DeviceNumbers::Prepare(int device, void* stream) {
   if (forked()) return absl::FailedPreconditionError("CUDA can't be used in a forked process");
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto [at, fresh] = devices_.try_emplace(device);
   if (!fresh) return at->second.status;
   if (!loaded_.has_value()) loaded_ = Load();
-  at->second.status = loaded_->ok() ? PrepareDevice(device, &at->second) : *loaded_;
-  return at->second.status;
+  const absl::Status status = loaded_->ok() ? PrepareDevice(device, stream, &at->second) : *loaded_;
+  at->second.status = status;
+  if (absl::IsUnavailable(status)) devices_.erase(at);
+  return status;
 }
 
-absl::Status DeviceNumbers::PrepareDevice(int number, Device* device) {
+absl::Status DeviceNumbers::PrepareDevice(int number, CuHandle stream, Device* device) {
   TORCHTRACE_CU(cuDeviceGet, &device->handle, number);
   unsigned flags = 0;
   int active = 0;
@@ -187,6 +189,12 @@ absl::Status DeviceNumbers::PrepareDevice(int number, Device* device) {
   TORCHTRACE_CU(cuDevicePrimaryCtxRetain, &device->context, device->handle);
   const Inside inside(driver_, device->context);
   if (!inside.ok()) return absl::InternalError("the device's context can't be entered");
+  int capturing = kCuCaptureNone;
+  const CuResult asked = driver_.cuStreamIsCapturing(stream, &capturing);
+  if (asked == kCuCaptureImplicit || capturing != kCuCaptureNone) {
+    static_cast<void>(driver_.cuDevicePrimaryCtxRelease_v2(device->handle));
+    return absl::UnavailableError("a graph is being captured");
+  }
   int major = 0, minor = 0;
   TORCHTRACE_CU(cuDeviceGetAttribute, &major, kCuCapabilityMajor, device->handle);
   TORCHTRACE_CU(cuDeviceGetAttribute, &minor, kCuCapabilityMinor, device->handle);

@@ -73,8 +73,9 @@ class DeviceNumbers {
   ~DeviceNumbers();
 
   // Compiles and loads the kernel, and tries it, on a stream of its own: a second or two, once for each device, before
-  // its first Launch. The program must use the device already. The same result each time.
-  absl::Status Prepare(int device);
+  // its first Launch. The program must use the device already. The same result
+  // each time; Unavailable as long as `stream`, one of the device's, is captured into a graph.
+  absl::Status Prepare(int device, void* stream = nullptr);
 
   // Has the tensor read after what is in the stream now. Empty tensors have their numbers at once.
   Launched Launch(const DeviceTensor& tensor, uint64_t ticket);
@@ -122,7 +123,7 @@ class DeviceNumbers {
 
   bool forked() const;
   absl::Status Load();
-  absl::Status PrepareDevice(int number, Device* device);
+  absl::Status PrepareDevice(int number, CuHandle stream, Device* device);
   absl::Status Allocate(Device* device) const;
   absl::Status Try(Device* device);
   absl::Status LaunchIn(Device* device, Slot* slot, const KernelArguments& arguments, CuHandle stream);

@@ -330,6 +330,14 @@ TEST(DeviceNumbersPrepareTest, Failures) {
     device.cuda->loses_copies = true;
     EXPECT_EQ(Refusal(&device), "the device computes other numbers than the CPU");
   }
+  {
+    StandInDevice device;
+    device.cuda->capturing = true;
+    EXPECT_EQ(Refusal(&device), "a graph is being captured");
+    EXPECT_THAT(device.cuda->calls, IsEmpty());
+    device.cuda->capturing = false;
+    EXPECT_EQ(Refusal(&device), "");
+  }
   DeviceNumbers no_driver({"/nonexistent/libcuda.so.1", {}});
   EXPECT_THAT(std::string(no_driver.Prepare(0).message()), HasSubstr("/nonexistent/libcuda.so.1"));
   DeviceNumbers no_nvrtc({kStandInPath, {"/nonexistent/libnvrtc.so.12"}});
