@@ -171,7 +171,7 @@ TEST(Dump, NumbersAsJson) {
 }
 
 std::string LaterDump(const DumpOptions& options) {
-  FakeTrace trace(json{{"numbers", true}});
+  FakeTrace trace(json{{"numbers", "all"}});
   trace.Enter(MakeConfig(1, "torch.f", {TensorValue({2})}));
   trace.Enter(MakeConfig(2, "aten::f", {TensorValue({2})}));
   trace.Later(1, LaterOf::kArguments, NumbersNote(0, kUsual));

@@ -295,7 +295,7 @@ void WriteNumbersLog(const std::string& path) {
 
 void WriteLaterLog(const std::string& path) {
   const auto writer = LogWriter::Create(path).value();
-  ASSERT_TRUE(writer->AppendMetadata(R"({"format":1,"numbers":true,"levels":[2]})").ok());
+  ASSERT_TRUE(writer->AppendMetadata(R"({"format":1,"numbers":"all","levels":[2]})").ok());
   const auto note = [](uint64_t position, uint64_t nans) {
     std::string bytes;
     AppendTensorNote({.position = position, .numbers = TensorNote::Numbers{.nans = nans, .fingerprint = nans}}, &bytes);
