@@ -107,7 +107,7 @@ std::string Record(const std::function<void(StandInDevice*)>& body, RecorderOpti
     options.recording.numbers = WhichNumbers::kAll;
     options.recording.quiet = true;
     ResolveImplied(&options.recording);
-    options.metadata_json = R"({"numbers":true})";
+    options.metadata_json = R"({"numbers":"all"})";
     if (!Recorder::Start(options).ok()) _exit(1);
     StandInDevice device;
     // With work that is held back it would wait for long.
