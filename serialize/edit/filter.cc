@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "serialize/apis/apis.h"
 #include "serialize/edit/edit.h"
+#include "serialize/edit/later_notes.h"
 #include "serialize/log/log_metadata.h"
 #include "serialize/model/config.h"
 
@@ -21,15 +22,23 @@ constexpr char kEndIsLost[] = "torchtrace.EndIsLost";
 class Filter {
  public:
   Filter(Trace* trace, const FilterOptions& options, TraceWriter* writer)
-      : trace_(trace), options_(options), writer_(writer), selector_(trace, options) {}
+      : trace_(trace), options_(options), writer_(writer), selector_(trace, options), later_(writer) {}
 
   absl::StatusOr<FilterReport> Run() {
     // Metadata, threads and configs are only complete after a first pass.
     if (absl::Status s = trace_->Count().status(); !s.ok()) return s;
     if (absl::Status s = selector_.Prepare(); !s.ok()) return s;
     if (absl::Status s = AddProcesses(); !s.ok()) return s;
+    const LaterNotesShown shown(trace_);
     const absl::Status read = trace_->Read([this](const CallRecord& record) -> absl::Status {
-      return record.kind == CallRecord::kEnter ? Enter(record) : End(record);
+      switch (record.kind) {
+        case CallRecord::kEnter:
+          return Enter(record);
+        case CallRecord::kLater:
+          return Later(record);
+        default:
+          return End(record);
+      }
     });
     if (!read.ok()) return read;
     if (absl::Status s = FilterCounts(); !s.ok()) return s;
@@ -155,6 +164,11 @@ class Filter {
                : writer_->Leave(thread.process, thread.number, time, record.result);
   }
 
+  absl::Status Later(const CallRecord& record) {
+    ThreadState& thread = ThreadOf(record);
+    return later_.Write(thread.process, thread.number, TimeOf(&thread, record.time_ns), record);
+  }
+
   absl::Status FilterCounts() {
     return trace_->ReadCounts([this](const CallRecord& record) -> absl::Status {
       if (record.kind != CallRecord::kEnter) return absl::OkStatus();
@@ -190,6 +204,7 @@ class Filter {
     writer_->Stack(thread->process, thread->number, trace_->stacks(), call.stack);
     writer_->Facts(thread->process, thread->number, call.facts);
     writer_->Notes(thread->process, thread->number, call.notes);
+    later_.AddCall(thread->process, thread->number, call.call);
     return writer_->Enter(thread->process, thread->number, TimeOf(thread, call.time_ns),
                           trace_->identity(trace_->config_of(call.variant)), trace_->facets(call.variant));
   }
@@ -206,6 +221,7 @@ class Filter {
   const FilterOptions& options_;
   TraceWriter* const writer_;
   CallSelector selector_;
+  LaterNotesWriter later_;
   FilterReport report_;
   std::vector<uint32_t> processes_;  // in the new trace; kNotWritten: none
   std::map<std::pair<uint32_t, uint32_t>, ThreadState> threads_;

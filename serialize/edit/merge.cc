@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "serialize/edit/edit.h"
+#include "serialize/edit/later_notes.h"
 #include "serialize/import/open_trace.h"
 #include "serialize/log/log_metadata.h"
 #include "serialize/log/log_reader.h"
@@ -79,6 +80,8 @@ absl::Status WriteCalls(Trace* trace, const std::string& label, TraceWriter* wri
     }
     processes.push_back(*process);
   }
+  LaterNotesWriter later(writer);
+  const LaterNotesShown shown(trace);
   return trace->Read([&](const CallRecord& record) -> absl::Status {
     const uint32_t process = processes[record.process];
     const auto time = static_cast<uint64_t>(std::max<int64_t>(0, record.time_ns));
@@ -88,12 +91,15 @@ absl::Status WriteCalls(Trace* trace, const std::string& label, TraceWriter* wri
         writer->Stack(process, record.thread, trace->stacks(), record.stack);
         writer->Facts(process, record.thread, record.facts);
         writer->Notes(process, record.thread, record.notes);
+        later.AddCall(process, record.thread, record.call);
         return writer->Enter(process, record.thread, time, trace->identity(record.config),
                              trace->facets(record.variant));
       case CallRecord::kLeave:
         return writer->Leave(process, record.thread, time, record.result);
       case CallRecord::kRaise:
         return writer->Raise(process, record.thread, time, record.exception, record.result.written);
+      case CallRecord::kLater:
+        return later.Write(process, record.thread, time, record);
     }
     return absl::OkStatus();
   });

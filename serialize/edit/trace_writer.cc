@@ -215,6 +215,16 @@ class LogTraceWriter : public TraceWriter {
     return absl::OkStatus();
   }
 
+  absl::Status Later(uint32_t process, uint64_t number, uint64_t time, const LaterNotes& later) override {
+    WrittenThread& thread = ThreadOf(process, number);
+    const uint64_t wanted = CallWriter::kMaxRecordOverhead + later.notes.size();
+    if (!thread.writer.open() || !thread.writer.Fits(wanted)) {
+      if (absl::Status s = NextFrame(&thread, time, wanted); !s.ok()) return s;
+    }
+    thread.writer.Later(later);
+    return absl::OkStatus();
+  }
+
   absl::Status Count(uint32_t process, std::string_view identity, std::string_view facets, uint64_t calls) override {
     WrittenProcess& written = processes_[process];
     AppendCount(identity, facets, calls, &written.counts);

@@ -1,7 +1,9 @@
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -22,6 +24,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Pair;
 using Json = nlohmann::json;
 
 std::unique_ptr<TraceWriter> Create(const std::string& path) { return TraceWriter::Create(path).value(); }
@@ -225,6 +228,66 @@ TEST(TraceWriterTest, NumbersAreKept) {
   });
   EXPECT_TRUE(read.ok()) << read;
   EXPECT_THAT(kept, ElementsAre(written, written));
+}
+
+// The later notes of a trace: calls and notes, by call. They have no times of their own, so the threads' order may
+// change.
+std::vector<std::pair<uint64_t, std::string>> LaterNotesOf(Trace* trace) {
+  std::vector<std::pair<uint64_t, std::string>> later;
+  const LaterNotesShown shown(trace);
+  const absl::Status read = trace->Read([&](const CallRecord& record) {
+    if (record.kind == CallRecord::kLater) {
+      later.emplace_back(record.call, absl::StrCat(std::string(record.notes), "|", std::string(record.result.notes),
+                                                   "|", std::string(record.result.written)));
+    }
+    return absl::OkStatus();
+  });
+  EXPECT_TRUE(read.ok()) << read;
+  std::stable_sort(later.begin(), later.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  return later;
+}
+
+TEST(TraceWriterTest, LaterNotesAreKept) {
+  const std::string folder = TestFolder();
+  const std::string source = folder + "/source.ttlog";
+  WriteLaterLog(source);
+  const auto later = LaterNotesOf(OpenWhole(source).get());
+  EXPECT_EQ(later.size(), 6u);
+  const auto copied = Create(folder + "/copied.ttlog");
+  ASSERT_TRUE(CopyLog(source, copied.get()).ok());
+  ASSERT_TRUE(copied->Finish().ok());
+  EXPECT_EQ(LaterNotesOf(OpenWhole(folder + "/copied.ttlog").get()), later);
+  const auto filtered = Create(folder + "/filtered.ttlog");
+  ASSERT_TRUE(FilterTrace(OpenWhole(source).get(), {}, filtered.get()).ok());
+  ASSERT_TRUE(filtered->Finish().ok());
+  EXPECT_EQ(LaterNotesOf(OpenWhole(folder + "/filtered.ttlog").get()), later);
+
+  FakeTrace fake;
+  fake.Call(MakeConfig(2, "aten::f"));
+  for (int i = 0; i < 3; ++i) fake.Call(MakeConfig(2, "aten::g"));
+  fake.Later(0, LaterOf::kResult, "first");
+  fake.Call(MakeConfig(2, "aten::g"));
+  fake.Later(3, LaterOf::kArguments, "last");
+  fake.Later(4, LaterOf::kWritten, "g");
+  const auto merged = Create(folder + "/merged.ttlog");
+  ASSERT_TRUE(MergeTrace(&fake, "", merged.get()).ok());
+  ASSERT_TRUE(merged->Finish().ok());
+  EXPECT_THAT(LaterNotesOf(OpenWhole(folder + "/merged.ttlog").get()),
+              ElementsAre(Pair(0, "|first|"), Pair(3, "last||"), Pair(4, "||g")));
+
+  // The notes on calls that are left out are left out; the others find their calls.
+  FilterOptions options;
+  options.calls = NumberSet::Parse("0,3-4").value();
+  const auto some = Create(folder + "/some.ttlog");
+  ASSERT_TRUE(FilterTrace(&fake, options, some.get()).ok());
+  ASSERT_TRUE(some->Finish().ok());
+  EXPECT_THAT(LaterNotesOf(OpenWhole(folder + "/some.ttlog").get()),
+              ElementsAre(Pair(0, "|first|"), Pair(1, "last||"), Pair(2, "||g")));
+  options.calls = NumberSet::Parse("1-2").value();
+  const auto none = Create(folder + "/none.ttlog");
+  ASSERT_TRUE(FilterTrace(&fake, options, none.get()).ok());
+  ASSERT_TRUE(none->Finish().ok());
+  EXPECT_THAT(LaterNotesOf(OpenWhole(folder + "/none.ttlog").get()), ElementsAre());
 }
 
 TEST(TraceWriterTest, SourcesKeepTheirOwnThreadsAndTimes) {

@@ -87,7 +87,7 @@ class CallLines final : public RowSource {
     }
     const absl::StatusOr<Plain> whole = ParseJsonText(line);
     if (!whole.ok()) return whole.status();
-    if (FindField(*whole, "end_of_call") != nullptr) return nullptr;
+    if (FindField(*whole, "end_of_call") != nullptr || FindField(*whole, "later_of_call") != nullptr) return nullptr;
     if (absl::Status s = ReadCallFacts(*whole, facts); !s.ok()) return s;
     const Plain* const text = FindField(*whole, "config");
     const bool has_text = text != nullptr && text->kind == Plain::kString;
@@ -134,7 +134,9 @@ bool SniffCallLines(const FileHead& head) {
   const size_t first = rest.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos || rest[first] != '{') return false;
   const std::string_view line = rest.substr(first, rest.find('\n', first) - first);
-  if (line.starts_with("{\"call\":") || line.starts_with("{\"end_of_call\":")) return true;
+  for (const char* const start : {"{\"call\":", "{\"end_of_call\":", "{\"later_of_call\":"}) {
+    if (line.starts_with(start)) return true;
+  }
   const bool named = head.file_name.ends_with(".jsonl");
   // Unlike a YAML flow map, the line is one object.
   return line.find("\"api\":") != std::string_view::npos &&

@@ -248,6 +248,15 @@ TEST(OpenTrace, JsonLinesRoundTrip) {
   }
 }
 
+// They tell of calls, and are none.
+TEST(OpenTrace, JsonLinesWithLaterNotes) {
+  const auto trace = Open(Write("later.jsonl", R"({"later_of_call":3,"result_tensors":[{"position":0}]}
+{"call":4,"outcome":"returned","level":1,"api":"torch.f","args":[],"kwargs":{}}
+{"later_of_call":4,"tensors":[{"position":0}]}
+)"));
+  EXPECT_EQ(Configs(trace.get()), (Lines{"1 x1 torch.f()"}));
+}
+
 TEST(OpenTrace, FilesOfATraceWithoutCalls) {
   const std::string folder = testing::TempDir();
   for (const char* const name : {"api_statistics.yaml", "api_statistics.txt"}) {

@@ -82,7 +82,7 @@ CallReader::Kind CallReader::NextWithBody(uint64_t head) {
     time_ += head >> 2;
   } else {
     // OtherRecord numbers them from 1, in the same order.
-    static_assert(kUnknown - kDefine == static_cast<int>(OtherRecord::kWritten));
+    static_assert(kUnknown - kDefine == static_cast<int>(OtherRecord::kLater));
     kind = static_cast<Kind>(std::min<uint64_t>(kDefine + (head >> 2) - 1, kUnknown));
   }
   return Parse(kind, body) ? kind : kBroken;
@@ -134,6 +134,14 @@ bool LogRecord::Parse(Kind kind, std::string_view body) {
       if (!reader.String(&text_)) return false;
       facets_ = body.substr(reader.offset());
       return true;
+    case kLater: {
+      uint64_t of;
+      if (!reader.Varint(&count_) || !reader.Varint(&of)) return false;
+      // What a later version calls otherwise has no notes here.
+      later_of_ = static_cast<LaterOf>(std::min(of, kLaterKinds - 1));
+      text_ = of < kLaterKinds ? body.substr(reader.offset()) : std::string_view();
+      return true;
+    }
     default:
       return true;
   }

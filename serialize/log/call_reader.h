@@ -34,6 +34,7 @@ class LogRecord {
     kResult,   // result()
     kSchema,   // schema_name(), schema()
     kWritten,  // text(): tensor_notes.h
+    kLater,    // later()
     kUnknown,  // of a later version
     kLast = kUnknown,
     kEnd,     // the part ends after a whole record
@@ -71,6 +72,7 @@ class LogRecord {
   const PlaceRecord& place() const { return place_; }
   const RecordFacts& facts_of_call() const { return facts_of_call_; }
   CallResult result() const { return {text_, facets_}; }
+  LaterNotes later() const { return {count_, later_of_, text_}; }
   std::string_view schema_name() const { return text_; }
   std::string_view schema() const { return facets_; }
   // The bytes of the fields; none of kEnter and kLeave.
@@ -85,6 +87,7 @@ class LogRecord {
   uint64_t time_ = 0;
   uint64_t definition_ = 0;
   uint64_t count_ = 0;
+  LaterOf later_of_ = LaterOf::kArguments;
   std::string_view body_;
   std::string_view text_;
   std::string_view facets_;

@@ -167,6 +167,14 @@ class CallWriter {
   }
   // Notes on tensors that the innermost call wrote, before its end.
   void Written(std::string_view notes) { Append(OtherRecord::kWritten, notes); }
+  // Notes on tensors of an earlier call of the thread.
+  void Later(const LaterNotes& later) {
+    char head[2 * kMaxVarintBytes];
+    char* const h = EncodeVarint(static_cast<uint64_t>(later.of), EncodeVarint(later.calls_since, head));
+    const auto head_bytes = static_cast<size_t>(h - head);
+    char* const to = Copy(head, head_bytes, Other(OtherRecord::kLater, head_bytes + later.notes.size()));
+    Commit(Copy(later.notes.data(), later.notes.size(), to));
+  }
 
  private:
   static char* Copy(const char* from, size_t bytes, char* to) {

@@ -117,6 +117,10 @@ enum class OtherRecord : uint8_t {
   kSchema = 11,
   // Body: notes on tensors of the thread's innermost call, as they are before its end: those that it wrote.
   kWritten = 12,
+  // Body: varint calls, varint which, notes: on tensors of an earlier call, known only now. `calls`: how many the
+  // thread
+  // has entered since that one, below kRecentCalls. `which`: LaterOf.
+  kLater = 13,
 };
 
 }  // namespace torchtrace

@@ -87,6 +87,7 @@ void ReadLogOnce(const std::string& path) {
   Trace& trace = **opened;
   std::vector<uint64_t> seen;
   std::vector<bool> open;  // by call
+  const LaterNotesShown shown(&trace);
   const absl::Status status = trace.ReadThreads([&](const CallRecord& record) {
     Require(record.config == trace.config_of(record.variant), "the variant's config");
     for (const std::string_view notes : {record.notes, record.result.notes, record.result.written}) {
@@ -100,6 +101,8 @@ void ReadLogOnce(const std::string& path) {
       seen.resize(std::max<size_t>(seen.size(), record.variant + 1));
       seen[record.variant] += record.count;
       open.push_back(true);
+    } else if (record.kind == CallRecord::kLater) {
+      Require(record.call < open.size(), "later notes on a call");
     } else {
       Require(open.at(record.call), "an end of an open call");
       open[record.call] = false;

@@ -35,8 +35,8 @@ void FrameDefinitions::Add(LogRecord::Kind kind, const LogRecord& record, Config
   }
 }
 
-ThreadCalls::ThreadCalls(uint32_t process, uint32_t thread, const LogClock* clock, TagTable* tags)
-    : clock_(clock), tags_(tags) {
+ThreadCalls::ThreadCalls(uint32_t process, uint32_t thread, const LogClock* clock, TagTable* tags, bool shows_later)
+    : clock_(clock), tags_(tags), shows_later_(shows_later) {
   record_.process = process;
   record_.thread = thread;
 }
@@ -66,11 +66,13 @@ void ThreadCalls::Begin(const LogSegment& segment) {
   }
 }
 
-void ThreadCalls::TakeExtra(LogRecord::Kind kind, const LogRecord& record, const FrameDefinitions& definitions) {
+bool ThreadCalls::TakeExtra(LogRecord::Kind kind, const LogRecord& record, const FrameDefinitions& definitions) {
   switch (kind) {
     case LogRecord::kTags:
       tags_now_ = tags_->Intern(record.text());
-      return;
+      return false;
+    case LogRecord::kLater:
+      return shows_later_ && TakeLater(record.later());
     case LogRecord::kStack:
       extras_.stack = definitions.stack(record.count());
       break;
@@ -88,9 +90,39 @@ void ThreadCalls::TakeExtra(LogRecord::Kind kind, const LogRecord& record, const
       extras_.written = record.text();
       break;
     default:
-      return;
+      return false;
   }
   has_extras_ = true;
+  return false;
+}
+
+bool ThreadCalls::TakeLater(const LaterNotes& later) {
+  if (later.calls_since >= calls_ || later.notes.empty()) return false;
+  const RecentCall* const recent = recent_.Find(calls_ - 1 - later.calls_since);
+  if (recent == nullptr) return false;
+  record_.kind = CallRecord::kLater;
+  record_.level = recent->variant.level;
+  record_.depth = static_cast<uint32_t>(std::min<uint64_t>(depth_, UINT32_MAX));
+  record_.config = recent->variant.config;
+  record_.variant = recent->variant.id;
+  record_.call = recent->call;
+  record_.tags = kNoTags;
+  record_.parent = kNoCall;
+  record_.time_ns = time_ns_;
+  record_.duration_ns = 0;
+  record_.exception = {};
+  switch (later.of) {
+    case LaterOf::kArguments:
+      record_.notes = later.notes;
+      break;
+    case LaterOf::kResult:
+      record_.result.notes = later.notes;
+      break;
+    case LaterOf::kWritten:
+      record_.result.written = later.notes;
+      break;
+  }
+  return true;
 }
 
 void ThreadCalls::ShowExtras(bool entry) {
@@ -101,6 +133,11 @@ void ThreadCalls::ShowExtras(bool entry) {
   } else {
     record_.result = {extras_.values, extras_.result_notes, extras_.written};
   }
+}
+
+void ThreadCalls::HideNotes() {
+  record_.notes = {};
+  record_.result = {};
 }
 
 // Of the entry or end that was read.
@@ -116,8 +153,7 @@ void ThreadCalls::ForgetExtras(bool entry) {
   }
   record_.stack = kNoStack;
   record_.facts = RecordFacts();
-  record_.notes = {};
-  record_.result = {};
+  HideNotes();
   has_extras_ = extras_.stack != kNoStack || extras_.facts != RecordFacts() || !extras_.notes.empty() ||
                 !extras_.values.empty() || !extras_.result_notes.empty() || !extras_.written.empty();
 }

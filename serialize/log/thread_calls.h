@@ -13,6 +13,7 @@
 #include "serialize/log/call_reader.h"
 #include "serialize/log/log_metadata.h"
 #include "serialize/log/log_survey.h"
+#include "serialize/trace/recent_calls.h"
 #include "serialize/trace/tables.h"
 #include "serialize/trace/trace.h"
 
@@ -44,8 +45,9 @@ class FrameDefinitions {
 // ends. It tracks the open calls, so that every end finds its entry; ends without one are left out.
 class ThreadCalls {
  public:
-  // All must outlive it. `process` is an index into Trace::processes().
-  ThreadCalls(uint32_t process, uint32_t thread, const LogClock* clock, TagTable* tags);
+  // All must outlive it. `process` is an index into Trace::processes(). `shows_later`: there are records of later
+  // notes.
+  ThreadCalls(uint32_t process, uint32_t thread, const LogClock* clock, TagTable* tags, bool shows_later);
 
   // Whether the segment certainly follows the records taken so far.
   bool Continues(const LogSegment& segment) const {
@@ -54,8 +56,8 @@ class ThreadCalls {
   // Call it before the records of a segment.
   void Begin(const LogSegment& segment);
 
-  // True if the record is a call's entry or end, which record() then is, and Apply must follow. `time_ns`: of the
-  // record, by the clock. Definitions are ignored; an entry must have one.
+  // True if the record is a call's entry or end, or later notes, which record() then is, and Apply must follow.
+  // `time_ns`: of the record, by the clock. Definitions are ignored; an entry must have one.
   [[gnu::always_inline]] bool Take(LogRecord::Kind kind, const LogRecord& record, int64_t time_ns,
                                    const FrameDefinitions& definitions) {
     switch (kind) {
@@ -67,8 +69,7 @@ class ThreadCalls {
       case LogRecord::kRaise:
         return End(kind, record, time_ns);
       default:
-        TakeExtra(kind, record, definitions);
-        return false;
+        return TakeExtra(kind, record, definitions);
     }
   }
   // Its views are valid as long as those of the record that was taken. Set the number of a call that is entered before
@@ -84,7 +85,12 @@ class ThreadCalls {
       open.variant.level = record_.level;
       open.unknown = 0;
       ++depth_;
+      if (shows_later_) [[unlikely]] {
+        recent_.Add(calls_, {open.call, open.variant});
+      }
       ++calls_;
+    } else if (record_.kind == CallRecord::kLater) [[unlikely]] {
+      return HideNotes();
     } else {
       Pop();
     }
@@ -109,6 +115,11 @@ class ThreadCalls {
     int64_t time_ns = 0;
     FrameDefinitions::Variant variant = {};
     uint64_t unknown = 0;  // for kNoCall: number of calls whose entry isn't in the log
+  };
+
+  struct RecentCall {
+    uint64_t call;
+    FrameDefinitions::Variant variant;
   };
 
   // What few calls have beside their times, and record_ has only of those.
@@ -162,8 +173,11 @@ class ThreadCalls {
     }
     return true;
   }
-  void TakeExtra(LogRecord::Kind kind, const LogRecord& record, const FrameDefinitions& definitions);
+  // As Take.
+  bool TakeExtra(LogRecord::Kind kind, const LogRecord& record, const FrameDefinitions& definitions);
+  bool TakeLater(const LaterNotes& later);
   void ShowExtras(bool entry);
+  void HideNotes();
   void ForgetExtras(bool entry);
   void Pop() {
     if (open_.empty()) return;
@@ -185,6 +199,8 @@ class ThreadCalls {
   bool has_extras_ = false;     // extras_ may have some, and record_ until Apply
   ReusedStack<OpenCall> open_;  // outermost first
   uint64_t depth_ = 0;          // calls in open_
+  const bool shows_later_;
+  RecentCalls<RecentCall> recent_;  // if shows_later_, by the thread's own numbers of its calls
 };
 
 }  // namespace torchtrace

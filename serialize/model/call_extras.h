@@ -4,6 +4,7 @@
 #define TORCHTRACE_SERIALIZE_MODEL_CALL_EXTRAS_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
 
 #include "serialize/model/record_facts.h"
@@ -33,6 +34,20 @@ struct CallResult {
 
   bool known() const { return !values.empty(); }
   size_t bytes() const { return values.size() + notes.size() + written.size(); }
+};
+
+// Which notes of a call became known later. The numbers are those of the log.
+enum class LaterOf : uint8_t { kArguments = 0, kResult = 1, kWritten = 2 };
+inline constexpr uint64_t kLaterKinds = 3;
+
+// Of how many calls, the latest of their thread, later notes are still written and read.
+inline constexpr uint64_t kRecentCalls = 1 << 16;
+
+// Notes on tensors of an earlier call, made when a device had computed them.
+struct LaterNotes {
+  uint64_t calls_since = 0;  // how many calls its thread has entered since that one
+  LaterOf of = LaterOf::kArguments;
+  std::string_view notes = {};
 };
 
 }  // namespace torchtrace

@@ -69,6 +69,8 @@ class ConfigBuilder {
     facets_.clear();
     notes_.clear();
     offers_notes_ = false;
+    has_later_ = false;
+    is_result_ = false;
     elements_ = Elements::kRead;
     tensors_ = 0;
     facet_count_ = 0;
@@ -143,6 +145,17 @@ class ConfigBuilder {
     AppendTensorNote(note, &notes_);
   }
   std::string_view notes() const { return notes_.view(); }
+  // How many tensors were described.
+  uint64_t tensors() const { return tensors_; }
+
+  // Some notes come later than the call (LaterNotes): who makes them asks what the description is of; Recorder::
+  // SetEntered says afterwards whether the call was entered.
+  void SetHasLater() { has_later_ = true; }
+  bool has_later() const { return has_later_; }
+  LaterOf later_of() const {
+    if (is_result_) return LaterOf::kResult;
+    return elements_ == Elements::kWritten || elements_ == Elements::kLater ? LaterOf::kWritten : LaterOf::kArguments;
+  }
 
   // Some tensors have more notes if their configuration is new (FirstNotes): a description offers them, and is then
   // repeated with `takes_first_notes`. Only for tensors whose elements the call reads.
@@ -158,6 +171,7 @@ class ConfigBuilder {
   void BeginResult(size_t count) {
     Begin({});
     elements_ = Elements::kReturned;
+    is_result_ = true;
     Positional(count);
   }
   CallResult FinishResult() const { return {bytes_.view(), notes_.view(), written_.view()}; }
@@ -204,6 +218,8 @@ class ConfigBuilder {
   ByteBuffer written_;
   bool offers_notes_ = false;
   bool takes_first_notes_ = false;
+  bool has_later_ = false;
+  bool is_result_ = false;
   Elements elements_ = Elements::kRead;
   uint64_t tensors_ = 0;
   uint64_t facet_count_ = 0;

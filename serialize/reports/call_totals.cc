@@ -8,6 +8,7 @@
 #include "serialize/base/reused_stack.h"
 #include "serialize/model/tensor_notes.h"
 #include "serialize/reports/reports.h"
+#include "serialize/trace/recent_calls.h"
 
 namespace torchtrace {
 namespace {
@@ -46,6 +47,8 @@ class Summer {
     thread.timed = thread.timed || IsTimed(call);
     if (call.kind == CallRecord::kEnter) {
       Enter(call, &thread);
+    } else if (call.kind == CallRecord::kLater) {
+      AddLater(call, &thread);
     } else {
       Leave(call, &thread);
     }
@@ -77,12 +80,20 @@ class Summer {
     ConfigId config = kLostId;
     uint64_t count = 0;
   };
+  // An accepted call whose numbers may come later.
+  struct RecentCall {
+    PlaceId place = kNoPlace;
+    bool with_numbers = false;
+    bool with_nan = false;
+    bool with_inf = false;
+  };
   struct ThreadState {
     uint64_t calls = 0;                                   // accepted
     bool timed = false;                                   // some record has a time other than 0
     ReusedStack<OpenCall> open;                           // by depth
     std::array<uint32_t, UINT8_MAX + 1> open_costs = {};  // by level
     std::array<uint32_t, UINT8_MAX + 1> open_lacks = {};  // the same
+    RecentCalls<RecentCall> recent;                       // if SumOptions asks for numbers
   };
 
   struct ConfigState {
@@ -160,6 +171,7 @@ class Summer {
       }
     }
     if (!accepted) return;
+    if (options_.numbers) thread->recent.Add(call.call, {place});
     Count(call, thread, &config.on, &totals_.configs[call.config]);
     thread->calls += call.count;
     if (config.costs && call.depth < kMaxDepth && thread->open_costs[call.level]++ == 0) {
@@ -219,9 +231,34 @@ class Summer {
       if (call.depth > 0) thread->open[call.depth - 1].inside_ns += time_ns;
     }
     if (configs_[call.config].row == kNoRow || !accepted) return;
-    if (options_.numbers) ReadNumbers(call.result);
+    if (options_.numbers) {
+      ReadNumbers(call.result);
+      CountOnce(call.call, thread);
+    }
     AddEnd(call, time_ns, inside_ns, outermost, &totals_.configs[call.config]);
     if (place != kNoPlace) AddEnd(call, time_ns, inside_ns, outermost, &PlaceAt(place).total);
+  }
+
+  // numbers_ that came after the call's end, or before it.
+  void AddLater(const CallRecord& call, ThreadState* thread) {
+    const RecentCall* const recent = thread->recent.Find(call.call);
+    if (recent == nullptr) return;
+    ReadNumbers(call.result);
+    CountOnce(call.call, thread);
+    totals_.configs[call.config].numbers.Add(numbers_);
+    if (recent->place != kNoPlace) PlaceAt(recent->place).total.numbers.Add(numbers_);
+  }
+
+  // So that a call with several notes counts once.
+  void CountOnce(uint64_t call, ThreadState* thread) {
+    if (numbers_.calls == 0) return;
+    RecentCall* const recent = thread->recent.Find(call);
+    if (recent == nullptr) return;
+    const NumberExtremes counted = {recent->with_numbers, recent->with_nan, recent->with_inf};
+    recent->with_numbers = true;
+    recent->with_nan |= numbers_.calls_with_nan != 0;
+    recent->with_inf |= numbers_.calls_with_inf != 0;
+    numbers_.CountOnce(counted);
   }
 
   void ReadNumbers(const CallResult& result) {
@@ -263,6 +300,7 @@ class Summer {
 absl::StatusOr<TraceTotals> SumCalls(Trace* trace, const SumOptions& options) {
   Summer summer(trace, options);
   if (absl::Status s = summer.Prepare(); !s.ok()) return s;
+  const LaterNotesShown shown(trace, options.numbers);
   const absl::Status read = options.selection == nullptr
                                 ? trace->ReadThreads([&summer](const CallRecord& call) { summer.Add(call); })
                                 : ReadFor(*options.selection, trace, [&summer](const CallRecord& call) -> absl::Status {

@@ -22,6 +22,7 @@
 #include "serialize/model/config.h"
 #include "serialize/model/tensor_notes.h"
 #include "serialize/reports/reports.h"
+#include "serialize/trace/recent_calls.h"
 #include "serialize/trace/run_facts.h"
 
 namespace torchtrace {
@@ -32,7 +33,7 @@ using nlohmann::ordered_json;
 // Wider calling lines exceed their column.
 constexpr size_t kMaxLineWidth = 40;
 
-// A shown call from its entry on.
+// A shown call from its entry on, or what came later of one.
 struct Shown {
   CallRecord entry;
   std::shared_ptr<Shown> parent;  // the innermost shown call around it
@@ -42,6 +43,7 @@ struct Shown {
   bool early = false;    // its line was written before its end was known
   bool dropped = false;  // it has no line: it is before the tail
   bool folded = false;   // it has no line: it is on its parent's
+  bool later = false;    // notes that came later, if they are not empty; `entry` names the call
   int64_t duration_ns = 0;
   std::string exception;
   std::string notes;   // on its tensors (tensor_notes.h)
@@ -130,11 +132,14 @@ class Dump {
     if (absl::Status s = selector_.Prepare(); !s.ok()) return s;
     const absl::Status finished = absl::CancelledError();
     const uint64_t last = LastCall();
+    const LaterNotesShown shown(trace_);
     const absl::Status read = trace_->Read([&](const CallRecord& call) -> absl::Status {
       last_ns_[call.process] = call.time_ns;
       if (call.kind == CallRecord::kEnter) {
         if (call.call > last && open_.empty()) return finished;
         Enter(call);
+      } else if (call.kind == CallRecord::kLater) {
+        Later(call);
       } else {
         End(call);
       }
@@ -154,10 +159,14 @@ class Dump {
   }
 
  private:
-  // The last call that may be shown.
+  // The last call that may be shown, or that may come before what is shown of another one.
   uint64_t LastCall() const {
     if (!options_.calls.has_value()) return UINT64_MAX;
-    return options_.calls->ranges().empty() ? 0 : options_.calls->ranges().back().second;
+    const uint64_t last = options_.calls->ranges().empty() ? 0 : options_.calls->ranges().back().second;
+    const std::vector<ProcessInfo>& processes = trace_->processes();
+    const bool numbers = std::any_of(processes.begin(), processes.end(),
+                                     [](const ProcessInfo& process) { return process.known.numbers; });
+    return numbers && last < UINT64_MAX - kRecentCalls ? last + kRecentCalls : last;
   }
 
   bool IsShownLevel(int level) const {
@@ -196,7 +205,15 @@ class Dump {
       }
     }
     open_.emplace(record.call, call);
-    if (options_.slowest > 0) return;
+    recent_[{record.process, record.thread}].Add(record.call, {});
+    if (options_.slowest > 0) {
+      later_.try_emplace(record.call);
+    } else {
+      Append(call);
+    }
+  }
+
+  void Append(const std::shared_ptr<Shown>& call) {
     waiting_.push_back(call);
     if (options_.tail > 0) {
       if (waiting_.size() > options_.tail) {
@@ -231,6 +248,27 @@ class Dump {
     while (options_.tail == 0 && !waiting_.empty() && waiting_.front()->ended) WriteFirst(/*more_follows=*/true);
   }
 
+  void Later(const CallRecord& record) {
+    if (recent_[{record.process, record.thread}].Find(record.call) == nullptr) return;
+    const auto later = std::make_shared<Shown>();
+    later->entry = record;
+    later->later = later->ended = true;
+    later->notes = record.notes;
+    later->result_notes = record.result.notes;
+    later->written = record.result.written;
+    if (options_.slowest > 0) {
+      if (const auto of = later_.find(record.call); of != later_.end()) of->second.push_back(later);
+      return;
+    }
+    Append(later);
+    while (options_.tail == 0 && !waiting_.empty() && waiting_.front()->ended) WriteFirst(/*more_follows=*/true);
+  }
+
+  bool IsFolded(const CallRecord& call) {
+    const RecentCall* const recent = recent_[{call.process, call.thread}].Find(call.call);
+    return recent != nullptr && recent->folded;
+  }
+
   // Folds the only child into the call if it has the same arguments and ended in the same way.
   void Fold(Shown* call) {
     const std::shared_ptr<Shown> child = call->only_child;
@@ -239,6 +277,10 @@ class Dump {
         child->exception == call->exception &&
         ArgumentsOf(trace_->identity(child->entry.config)) == ArgumentsOf(trace_->identity(call->entry.config))) {
       child->folded = true;
+      later_.erase(child->entry.call);
+      if (RecentCall* const recent = recent_[{child->entry.process, child->entry.thread}].Find(child->entry.call)) {
+        recent->folded = true;
+      }
       call->same.push_back(child->entry.config);
       call->same.insert(call->same.end(), child->same.begin(), child->same.end());
     }
@@ -255,7 +297,9 @@ class Dump {
   // Keeps the call while it is among the slowest.
   void Offer(const std::shared_ptr<Shown>& call) {
     slowest_.emplace(std::pair(-call->duration_ns, call->entry.call), call);
-    if (slowest_.size() > options_.slowest) slowest_.erase(std::prev(slowest_.end()));
+    if (slowest_.size() <= options_.slowest) return;
+    later_.erase(std::prev(slowest_.end())->second->entry.call);
+    slowest_.erase(std::prev(slowest_.end()));
   }
 
   absl::Status WriteSlowest() {
@@ -268,7 +312,10 @@ class Dump {
     if (!slowest_.empty() && !HasTimes(*slowest_.begin()->second)) {
       return absl::FailedPreconditionError("the trace has no times, so --slowest can't choose");
     }
-    for (const auto& [key, call] : slowest_) waiting_.push_back(call);
+    for (const auto& [key, call] : slowest_) {
+      waiting_.push_back(call);
+      for (const std::shared_ptr<Shown>& later : later_[call->entry.call]) waiting_.push_back(later);
+    }
     for (const std::shared_ptr<Shown>& call : waiting_) call->parent = nullptr;
     return absl::OkStatus();
   }
@@ -281,7 +328,8 @@ class Dump {
       call->indent = parent->dropped ? 0 : parent->indent + (call->folded ? 0 : 1);
     }
     call->parent = nullptr;
-    if (call->folded) return;
+    if (call->folded || (call->later && IsFolded(call->entry))) return;
+    if (call->later) return WriteLater(*call);
     call->early = more_follows && !call->ended;
     if (options_.format == DumpFormat::kJsonl) {
       WriteJson(*call);
@@ -426,6 +474,25 @@ class Dump {
     WriteStack(call.entry.stack);
   }
 
+  // Text shows no numbers of arguments.
+  void WriteLater(const Shown& later) {
+    if (options_.format == DumpFormat::kJsonl) {
+      ordered_json json = ordered_json::object();
+      json["later_of_call"] = later.entry.call;
+      AddNotes("tensors", later.notes, &json);
+      AddNotes("result_tensors", later.result_notes, &json);
+      AddNotes("written_tensors", later.written, &json);
+      *out_ << DumpJson(json) << "\n";
+      return;
+    }
+    for (const auto& [what, notes] : {std::pair("returned", &later.result_notes), std::pair("wrote", &later.written)}) {
+      const std::string numbers = NumbersText(ReadTensorNotes(*notes), 0, UINT64_MAX);
+      if (numbers.empty()) continue;
+      *out_ << Color(kDim) << std::string(9, ' ') << "#" << later.entry.call << " " << what << numbers << Color(kReset)
+            << "\n";
+    }
+  }
+
   // In characters, without colours.
   static size_t Width(std::string_view text) {
     size_t width = CountCharacters(text);
@@ -516,9 +583,15 @@ class Dump {
   bool several_threads_ = false;
   std::set<int> levels_;  // that are shown, as far as known
   std::map<std::pair<uint32_t, uint32_t>, std::vector<Around>> around_;
-  std::map<uint32_t, int64_t> last_ns_;                                     // by process: its last record
-  std::deque<std::shared_ptr<Shown>> waiting_;                              // not yet written, in order
-  std::map<uint64_t, std::shared_ptr<Shown>> open_;                         // not yet ended, by call number
+  // The latest shown calls, by process and thread.
+  struct RecentCall {
+    bool folded = false;
+  };
+  std::map<std::pair<uint32_t, uint32_t>, RecentCalls<RecentCall>> recent_;
+  std::map<uint64_t, std::vector<std::shared_ptr<Shown>>> later_;  // of calls that may be the slowest, by number
+  std::map<uint32_t, int64_t> last_ns_;                            // by process: its last record
+  std::deque<std::shared_ptr<Shown>> waiting_;                     // not yet written, in order
+  std::map<uint64_t, std::shared_ptr<Shown>> open_;                // not yet ended, by call number
   std::map<std::pair<int64_t, uint64_t>, std::shared_ptr<Shown>> slowest_;  // the longest first
 };
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -167,6 +168,61 @@ TEST(Dump, NumbersAsJson) {
   EXPECT_EQ(calls[2]["written_tensors"],
             json({{{"position", 0}, {"numbers", usual}}, {{"position", 1}, {"numbers", broken}}}));
   EXPECT_EQ(calls[3]["written_tensors"], json({{{"position", 0}, {"numbers", usual}}}));
+}
+
+std::string LaterDump(const DumpOptions& options) {
+  FakeTrace trace(json{{"numbers", "all"}});
+  trace.Enter(MakeConfig(1, "torch.f", {TensorValue({2})}));
+  trace.Enter(MakeConfig(2, "aten::f", {TensorValue({2})}));
+  trace.Later(1, LaterOf::kArguments, NumbersNote(0, kUsual));
+  trace.Leave();
+  trace.Wait(5);
+  trace.Leave();
+  trace.Later(1, LaterOf::kResult, NumbersNote(0, kBroken));
+  trace.Call(MakeConfig(2, "aten::g"));
+  trace.Later(0, LaterOf::kResult, NumbersNote(0, kUsual) + NumbersNote(1, kBroken));
+  trace.Later(2, LaterOf::kWritten, NumbersNote(0, kUsual));
+  return DumpOf(&trace, options);
+}
+
+TEST(Dump, LaterNumbersAsText) {
+  const std::string f = R"(      0  L1  torch.f(Tensor([2], "float32"))  45 ns
+      1  L2    aten::f(Tensor([2], "float32"))  20 ns
+)";
+  const std::string of_f = "         #0 returned {nan 1, inf 2, -inf 3, min -1.25, max 50256}\n";
+  const std::string g = "      2  L2  aten::g()  10 ns\n";
+  const std::string of_g = "         #2 wrote {mean 0.1, min -1.25, max 50256}\n";
+  EXPECT_EQ(LaterDump({}), absl::StrCat(f, "         #1 returned {nan 1, inf 2, -inf 3}\n", g, of_f, of_g));
+  DumpOptions options;
+  options.calls = NumberSet::Parse("0").value();
+  EXPECT_EQ(LaterDump(options), absl::StrCat("      0  torch.f(Tensor([2], \"float32\"))  45 ns\n", of_f));
+  // The operator has no line.
+  options = {};
+  options.fold = true;
+  EXPECT_EQ(LaterDump(options),
+            absl::StrCat("      0  L1  torch.f(Tensor([2], \"float32\"))  = L2 aten::f  45 ns\n", g, of_f, of_g));
+  options = {};
+  options.tail = 2;
+  EXPECT_EQ(LaterDump(options), of_f + of_g);
+  options = {};
+  options.slowest = 1;
+  EXPECT_EQ(LaterDump(options), absl::StrCat("      0  L1  torch.f(Tensor([2], \"float32\"))  45 ns\n", of_f));
+}
+
+TEST(Dump, LaterNumbersAsJson) {
+  DumpOptions options;
+  options.format = DumpFormat::kJsonl;
+  std::map<int, json> later;
+  std::istringstream lines(LaterDump(options));
+  for (std::string line; std::getline(lines, line);) {
+    json object = json::parse(line);
+    if (object.contains("later_of_call")) later[object["later_of_call"].get<int>()].update(object);
+  }
+  ASSERT_EQ(later.size(), 3u);
+  EXPECT_EQ(later[1]["tensors"][0]["numbers"]["mean"], 0.1);
+  EXPECT_EQ(later[1]["result_tensors"][0]["numbers"]["inf"], 2);
+  EXPECT_EQ(later[0]["result_tensors"].size(), 2u);
+  EXPECT_EQ(later[2]["written_tensors"][0]["position"], 0);
 }
 
 // JSON has no infinite and no NaN numbers.

@@ -37,6 +37,13 @@ struct NumberExtremes {
     }
   }
 
+  // Takes away the counts of a call that counts already, by earlier notes of it.
+  void CountOnce(const NumberExtremes& counted) {
+    calls -= std::min(calls, counted.calls);
+    calls_with_nan -= std::min(calls_with_nan, counted.calls_with_nan);
+    calls_with_inf -= std::min(calls_with_inf, counted.calls_with_inf);
+  }
+
   void Add(const NumberExtremes& other) {
     calls += other.calls;
     calls_with_nan += other.calls_with_nan;

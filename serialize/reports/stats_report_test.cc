@@ -735,6 +735,35 @@ TEST(StatsReport, Numbers) {
                                                   "aten::g,2,1,1,20.0,,,,1,1\n"));
 }
 
+// A call counts once, in its row, whatever came with its end.
+TEST(StatsReport, LaterNumbers) {
+  FakeTrace trace(kWithNumbers);
+  trace.Enter(MakeConfig(2, "aten::f"));
+  trace.Return({TensorValue({2})}, NumbersNotes({{.nans = 1, .finite = 1, .least = 1, .most = 1, .norm = 1}}));
+  trace.In(0, 1);
+  trace.Enter(MakeConfig(2, "aten::g"));
+  trace.Later(0, LaterOf::kWritten, NumbersNotes({{.nans = 1, .negative_infinities = 2}}));
+  trace.Later(1, LaterOf::kArguments, NumbersNotes({{.nans = 7}}));
+  trace.Leave();
+  trace.Later(1, LaterOf::kResult, NumbersNotes({{.finite = 1, .least = -3, .most = -3, .norm = 3}}));
+  trace.Later(1, LaterOf::kWritten, NumbersNotes({{.nans = 1}}));
+  StatsOptions options;
+  options.numbers = true;
+  for (const auto& [by, rows] : {std::pair(StatsBy::kApi, "apis"), std::pair(StatsBy::kThread, "threads")}) {
+    options.grouping.by = by;
+    const json result = StatsJson({&trace}, options)[rows];
+    EXPECT_EQ(result[0]["calls_with_nan"], 1) << rows;
+    EXPECT_EQ(result[0]["calls_with_inf"], 1) << rows;
+    EXPECT_EQ(result[0]["most"], 1) << rows;
+    EXPECT_EQ(result[1]["calls_with_nan"], 1) << rows;
+    EXPECT_EQ(result[1]["calls_with_inf"], 0) << rows;
+    EXPECT_EQ(result[1]["least"], -3) << rows;
+  }
+  options.grouping.by = StatsBy::kApi;
+  options.where = Where::Parse("thread = 0").value();
+  EXPECT_EQ(StatsJson({&trace}, options)["apis"].size(), 1u);
+}
+
 TEST(StatsReport, NumbersOfSeveralTraces) {
   FakeTrace one(kWithNumbers), two(kWithNumbers), none;
   AddCallsWithNumbers(&one);

@@ -103,9 +103,24 @@ void FakeTrace::SetWritten(std::string notes) { texts_.back().written = std::mov
 
 void FakeTrace::Raise(std::string_view exception) { End(CallRecord::kRaise, exception); }
 
+void FakeTrace::Later(uint64_t call, LaterOf of, std::string notes) {
+  const auto entry =
+      std::find_if(records_.begin(), records_.end(), [call](const CallRecord& record) { return record.call == call; });
+  CallRecord later = *entry;
+  later.kind = CallRecord::kLater;
+  later.time_ns = now_ns_ += 10;
+  later.parent = kNoCall;
+  records_.push_back(later);
+  Texts& texts = texts_.emplace_back();
+  (of == LaterOf::kArguments ? texts.notes
+   : of == LaterOf::kResult  ? texts.result_notes
+                             : texts.written) = std::move(notes);
+}
+
 absl::Status FakeTrace::Read(const Visitor& visitor) {
   for (size_t i = 0; i < records_.size(); ++i) {
     CallRecord record = records_[i];
+    if (record.kind == CallRecord::kLater && !shows_later()) continue;
     const Texts& texts = texts_[i];
     record.exception = texts.exception;
     record.notes = texts.notes;

@@ -47,6 +47,8 @@ class FakeTrace : public Trace {
   // Of the call that was left last: notes on tensors that it wrote.
   void SetWritten(std::string notes);
   void Raise(std::string_view exception);
+  // Notes on a call that was entered earlier, by its number in the trace.
+  void Later(uint64_t call, LaterOf of, std::string notes);
   void Call(const Config& config, std::string_view facets = "") {
     Enter(config, facets);
     Leave();

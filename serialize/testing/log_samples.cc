@@ -293,6 +293,58 @@ void WriteNumbersLog(const std::string& path) {
   LogWriter::Close(frame, calls.calls());
 }
 
+void WriteLaterLog(const std::string& path) {
+  const auto writer = LogWriter::Create(path).value();
+  ASSERT_TRUE(writer->AppendMetadata(R"({"format":1,"numbers":"all","levels":[2]})").ok());
+  const auto note = [](uint64_t position, uint64_t nans) {
+    std::string bytes;
+    AppendTensorNote({.position = position, .numbers = TensorNote::Numbers{.nans = nans, .fingerprint = nans}}, &bytes);
+    return bytes;
+  };
+  const Value tensor = TensorValue({2, 2});
+  const std::string mul = EncodeConfig(MakeConfig(2, "aten::mul.Tensor", {tensor, tensor}));
+  const std::string add = EncodeConfig(MakeConfig(2, "aten::add_.Tensor", {tensor, tensor}));
+  std::string values;
+  AppendVarint(1, &values);
+  EncodeValue(tensor, &values);
+
+  const Frame first = writer->Reserve(FrameType::kCalls, 1000).value();
+  CallWriter calls(first);
+  calls.Thread(0, 4711, 1000, 0, 0, "main");
+  calls.Enter(calls.Define(mul, ""), 1005);
+  calls.Later({0, LaterOf::kArguments, note(0, 1) + note(1, 2)});
+  calls.Result({values, {}});
+  calls.Later({0, LaterOf::kWritten, note(0, 3)});
+  calls.Leave(1010);
+  calls.Enter(calls.Define(add, ""), 1015);
+  calls.Enter(0, 1020);
+  calls.Later({2, LaterOf::kResult, note(0, 4)});
+  calls.Later({3, LaterOf::kResult, note(0, 5)});
+  calls.Append(OtherRecord::kLater, std::string("\1\7", 2) + note(0, 6));
+  calls.Leave(1025);
+  calls.Leave(1030);
+  LogWriter::Close(first, calls.calls());
+
+  const Frame second = writer->Reserve(FrameType::kCalls, 1000).value();
+  CallWriter more(second);
+  more.Thread(1, 4712, 1040, 0, 0, "backward");
+  more.Enter(more.Define(add, ""), 1045);
+  more.Leave(1050);
+  more.Thread(0, 4711, 1055, 3, 0, "main");
+  more.Later({1, LaterOf::kWritten, note(0, 7)});
+  more.Enter(0, 1060);
+  more.Leave(1065);
+  LogWriter::Close(second, more.calls());
+
+  const Frame last = writer->Reserve(FrameType::kCalls, 1000).value();
+  CallWriter kept(last);
+  kept.Thread(0, 4711, 1070, 4, 0, "main");
+  kept.Later({0, LaterOf::kWritten, note(0, 8)});
+  kept.Thread(1, 4712, 1075, 1, 0, "backward");
+  kept.Later({0, LaterOf::kWritten, note(0, 9)});
+  LogWriter::Close(last, kept.calls());
+}
+
 namespace {
 
 std::string NotesText(const char* lead, std::string_view notes) {
@@ -324,8 +376,9 @@ std::string NotesText(const char* lead, std::string_view notes) {
 
 std::string DumpTrace(Trace* trace) {
   std::string dump;
+  const LaterNotesShown shown(trace);
   const absl::Status status = trace->ReadCounted([&](const CallRecord& record) {
-    static constexpr const char* kKinds[] = {"enter", "leave", "raise"};
+    static constexpr const char* kKinds[] = {"enter", "leave", "raise", "later"};
     absl::StrAppendFormat(&dump, "%6d %d/%d %s%s #%d", record.time_ns, record.process, record.thread,
                           std::string(2 * record.depth, ' '), kKinds[record.kind], record.call);
     if (record.parent != kNoCall) absl::StrAppendFormat(&dump, " in #%d", record.parent);
@@ -347,6 +400,12 @@ std::string DumpTrace(Trace* trace) {
                               facts.id);
       }
       dump += NotesText(", ", record.notes);
+    } else if (record.kind == CallRecord::kLater) {
+      const std::string_view api = ApiOf(trace->identity(record.config));
+      absl::StrAppendFormat(&dump, " %s level %d variant %d", std::string(api), record.level, record.variant);
+      dump += NotesText(", ", record.notes);
+      dump += NotesText("; ", record.result.notes);
+      dump += NotesText("; wrote ", record.result.written);
     } else {
       absl::StrAppendFormat(&dump, " after %d", record.duration_ns);
       if (record.result.known()) {
@@ -440,6 +499,7 @@ std::string CompareReadings(const std::string& path) {
   const auto ordered = OpenLogs(path);
   if (!one_pass.ok() || !ordered.ok()) return one_pass.status() == ordered.status() ? "" : "only one can be opened";
   ThreadHashes threads(**one_pass), all(**ordered);
+  const LaterNotesShown shown_once(one_pass->get()), shown_in_order(ordered->get());
   absl::Status status = (*one_pass)->ReadThreads([&](const CallRecord& record) { threads.Add(record); });
   status.Update((*ordered)->ReadCounted([&](const CallRecord& record) {
     all.Add(record);

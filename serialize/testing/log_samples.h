@@ -108,6 +108,10 @@ std::unique_ptr<SampleLog> WriteSampleLog(const std::string& path, SampleEnd end
 // call that raises.
 void WriteNumbersLog(const std::string& path);
 
+// Writes a log with notes that came later than their calls: in the same frame, in another one, on behalf of another
+// thread at the end, on a call that isn't in the log, of an unknown kind.
+void WriteLaterLog(const std::string& path);
+
 // Every record as a line: time, process/thread, what, call number, parent.
 std::string DumpTrace(Trace* trace);
 

@@ -169,7 +169,14 @@ enum class CallOutcome : uint8_t { kReturned, kRaised, kNeverReturned };
 // entry isn't in the trace (a child forked inside a call returns from it; the
 // entry was lost) are left out.
 struct CallRecord {
-  enum Kind : uint8_t { kEnter, kLeave, kRaise } kind = kEnter;
+  enum Kind : uint8_t {
+    kEnter,
+    kLeave,
+    kRaise,
+    // Notes on tensors of an earlier call: `call`, with its thread and configuration. They are in `notes`,
+    // `result.notes` or `result.written`, as its own are. Only for readers that ask (LaterNotesShown).
+    kLater,
+  } kind = kEnter;
   uint8_t level = 0;
   uint32_t process = 0;       // index into processes()
   uint32_t thread = 0;        // ThreadInfo::number in that process; kNoThread: the log only counts the call
@@ -261,6 +268,31 @@ class Trace {
 
   // The log of a process of processes(), for TraceWriter::CopyCalls.
   virtual LogSource log_source(size_t process) const = 0;
+
+  bool shows_later() const { return shows_later_; }
+
+ protected:
+  friend class LaterNotesShown;
+  virtual void SetShowsLater(bool shows) { shows_later_ = shows; }
+
+ private:
+  bool shows_later_ = false;
+};
+
+// While it lives, readings of the trace show records of kind kLater too. They keep something of each thread's last
+// kRecentCalls calls.
+class LaterNotesShown {
+ public:
+  explicit LaterNotesShown(Trace* trace, bool shows = true) : trace_(trace), before_(trace->shows_later()) {
+    trace->SetShowsLater(shows);
+  }
+  ~LaterNotesShown() { trace_->SetShowsLater(before_); }
+  LaterNotesShown(const LaterNotesShown&) = delete;
+  LaterNotesShown& operator=(const LaterNotesShown&) = delete;
+
+ private:
+  Trace* const trace_;
+  const bool before_;
 };
 
 }  // namespace torchtrace

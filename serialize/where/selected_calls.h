@@ -4,9 +4,12 @@
 #define TORCHTRACE_SERIALIZE_WHERE_SELECTED_CALLS_H_
 
 #include <cstdint>
+#include <map>
+#include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
+#include "serialize/trace/recent_calls.h"
 #include "serialize/trace/trace.h"
 #include "serialize/where/call_selection.h"
 
@@ -16,7 +19,7 @@ namespace torchtrace {
 class SelectedCalls {
  public:
   SelectedCalls(Trace* trace, const CallSelection& selection)
-      : selector_(trace, selection), by_config_(!selection.ChoosesCalls()) {}
+      : trace_(*trace), selector_(trace, selection), by_config_(!selection.ChoosesCalls()) {}
 
   absl::Status Prepare() { return selector_.Prepare(); }
 
@@ -24,16 +27,24 @@ class SelectedCalls {
   bool Wants(const CallRecord& record) {
     // A call's end has its configuration, so there is no need to remember the entry.
     if (by_config_) return record.config != kLostId && selector_.AcceptsCall(record);
+    if (record.kind == CallRecord::kLater) return RecentOf(record)->Find(record.call) != nullptr;
     if (record.kind != CallRecord::kEnter) return open_.erase(record.call) > 0;
     if (record.config == kLostId || !selector_.Accepts(record)) return false;
     open_.insert(record.call);
+    if (trace_.shows_later()) RecentOf(record)->Add(record.call, {});
     return true;
   }
 
  private:
+  struct Nothing {};
+
+  RecentCalls<Nothing>* RecentOf(const CallRecord& record) { return &recent_[{record.process, record.thread}]; }
+
+  const Trace& trace_;
   CallSelector selector_;
   const bool by_config_;  // only names and levels matter
   absl::flat_hash_set<uint64_t> open_;
+  std::map<std::pair<uint32_t, uint32_t>, RecentCalls<Nothing>> recent_;  // selected ones, by process and thread
 };
 
 }  // namespace torchtrace

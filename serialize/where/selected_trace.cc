@@ -6,9 +6,16 @@ namespace torchtrace {
 
 absl::Status SelectedTrace::Prepare() {
   if (prepared_) return absl::OkStatus();
+  const LaterNotesShown hidden(trace_.get(), false);
   const absl::Status prepared = calls_.Prepare();
   prepared_ = prepared.ok();
   return prepared;
+}
+
+void SelectedTrace::SetShowsLater(bool shows) {
+  Trace::SetShowsLater(shows);
+  shown_.reset();
+  if (shows) shown_.emplace(trace_.get());
 }
 
 Trace::Visitor SelectedTrace::Selecting(const Visitor& visitor) {

@@ -42,10 +42,12 @@ class SelectedTrace final : public Trace {
   LogSource log_source(size_t process) const override { return trace_->log_source(process); }
 
  private:
+  void SetShowsLater(bool shows) override;
   absl::Status Prepare();
   Visitor Selecting(const Visitor& visitor);
 
   const std::unique_ptr<Trace> trace_;
+  std::optional<LaterNotesShown> shown_;
   const CallSelection selection_;
   SelectedCalls calls_;
   bool prepared_ = false;

@@ -42,6 +42,7 @@ constexpr int kMostLogsOfPid = 1000;
 constexpr size_t kMaxStartedBytes = 300;
 constexpr char kOtherStarted[] = "others";
 constexpr size_t kMaxErrorBytes = 300;
+constexpr char kLostLater[] = "numbers of tensors that came after their thread's end, or too late";
 
 // Recording was paused for some time.
 constexpr char kPaused[] = R"({"paused":true})";
@@ -96,6 +97,8 @@ thread_local ThreadHolder t_holder;
 }  // namespace
 
 std::atomic<void (*)()> Recorder::enter_open_calls_{nullptr};
+std::atomic<void (*)()> Recorder::before_finish_{nullptr};
+std::atomic<void (*)(bool)> Recorder::entered_{nullptr};
 std::atomic<std::string (*)(std::string_view)> Recorder::schema_of_{nullptr};
 
 absl::Status Recorder::Start(RecorderOptions options) {
@@ -119,6 +122,7 @@ absl::Status Recorder::Begin(RecorderOptions options) {
   quiet_ = options_->recording.quiet;
   free_frames_.clear();
   threads_.clear();
+  kept_.clear();
   ended_threads_.clear();
   more_ended_threads_.reset();
   added_metadata_.clear();
@@ -637,7 +641,61 @@ void Recorder::WriteLastWords(const ProgramEnd& end) {
   WriteEnd({json, FormatShortLastWords(end, stop_reason(), json, sizeof json)});
 }
 
+void Recorder::KeepLater(const EnteredCall& call, LaterOf of, std::string_view notes) {
+  OrStop([&] {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (!finished_ && call.session == session_) kept_.push_back({call, of, std::string(notes)});
+  });
+}
+
+// Each thread's part has no calls, and is the thread's last: readers find in it how many calls came before.
+void Recorder::WriteKept() {
+  std::vector<KeptLater> kept;
+  kept.swap(kept_);
+  std::stable_sort(kept.begin(), kept.end(),
+                   [](const KeptLater& a, const KeptLater& b) { return a.call.thread < b.call.thread; });
+  const auto thread_of = [this](const KeptLater& later) -> const ThreadRecorder* {
+    const auto at = std::find_if(threads_.begin(), threads_.end(), [&](const ThreadRecorder* thread) {
+      return thread->session_ == session_ && thread->number_ == later.call.thread;
+    });
+    return at == threads_.end() ? nullptr : *at;
+  };
+  std::vector<std::pair<const ThreadRecorder*, LaterNotes>> records;
+  uint64_t bytes = 0;
+  for (const KeptLater& later : kept) {
+    const ThreadRecorder* const thread = thread_of(later);
+    const uint64_t calls = thread == nullptr ? 0 : thread->calls_.get();
+    const uint64_t since = calls - 1 - later.call.call;
+    if (since >= std::min(kRecentCalls, calls)) continue;
+    records.emplace_back(thread, LaterNotes{since, later.of, later.notes});
+    bytes += 2 * CallWriter::kMaxRecordOverhead + kThreadNameBytes + later.notes.size();
+  }
+  if (bytes == 0 || bytes > UINT32_MAX / 2 || RoomFor(bytes, bytes) == 0) records.clear();
+  if (records.size() < kept.size()) notes_.cut[kLostLater] += kept.size() - records.size();
+  if (records.empty()) return;
+  const absl::StatusOr<Frame> frame = log_->Reserve(FrameType::kCalls, static_cast<uint32_t>(bytes));
+  if (!frame.ok()) {
+    notes_.cut[kLostLater] += records.size();
+    return;
+  }
+  CallWriter writer(*frame);
+  const ThreadRecorder* last = nullptr;
+  for (const auto& [thread, later] : records) {
+    if (std::exchange(last, thread) != thread) {
+      writer.Thread(thread->number_, thread->os_id_, ClockNow(), thread->calls_.get(), 0, thread->name_);
+    }
+    writer.Later(later);
+  }
+  LogWriter::Close(*frame, 0);
+}
+
 void Recorder::Finish(const ProgramEnd& end) {
+  if (auto* const before = before_finish_.load(std::memory_order_acquire)) {
+    OrStop([before] {
+      before();
+      return true;
+    });
+  }
   ThreadRecorder* const own = t_holder.thread;
   std::lock_guard<std::mutex> lock(mutex_);
   if (finished_.exchange(true)) return;
@@ -650,6 +708,10 @@ void Recorder::Finish(const ProgramEnd& end) {
   if (own != nullptr) own->CloseFrame();
   for (FreeFrame& frame : free_frames_) LogWriter::Close(frame.writer.frame(), frame.writer.calls());
   free_frames_.clear();
+  OrStop([this] {
+    WriteKept();
+    return true;
+  });
   WriteLastWords(end);
   LogWriter::Close(std::exchange(end_frame_, Frame()), 0);
   log_.reset();
@@ -700,6 +762,7 @@ void Recorder::AfterForkInChild() {
   ThreadRecorder* const own = t_holder.thread;
   auto own_entry = recorder->threads_.extract(own);  // empty unless the thread recorded in this session
   recorder->threads_.clear();
+  recorder->kept_.clear();
   recorder->ended_threads_.clear();
   recorder->more_ended_threads_.reset();
   recorder->told_schemas_.clear();
@@ -725,6 +788,7 @@ void Recorder::AfterForkInChild() {
   if (own != nullptr) {
     own->writer_ = CallWriter();
     own->frame_number_ = 0;
+    own->open_numbers_.clear();
     own->ForgetWaitingScopes();
     // The tables know what was counted of the parent's calls: sightings, stacks, notes.
     own->ClearTables();

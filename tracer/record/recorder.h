@@ -135,6 +135,18 @@ class TORCHTRACE_EXPORT Recorder {
   bool quiet() const { return quiet_.load(std::memory_order_relaxed); }
   bool stopped() const { return stopped_.load(std::memory_order_relaxed); }
 
+  // Sets `entered`, which is called on the thread after a description with later notes (ConfigBuilder): whether its
+  // call was entered, as the thread's last one. Null: none. There is only one.
+  static void SetEntered(void (*entered)(bool entered)) { entered_.store(entered, std::memory_order_release); }
+  static void TellEntered(bool entered) {
+    if (auto* const tell = entered_.load(std::memory_order_acquire)) tell(entered);
+  }
+
+  // Sets `before`, which Finish calls first, to wait for what devices still compute. Null: none. There is only one.
+  static void SetBeforeFinish(void (*before)()) { before_finish_.store(before, std::memory_order_release); }
+  // Notes as of ThreadRecorder::Later, on a call of any thread: Finish records them, or counts them as lost.
+  void KeepLater(const EnteredCall& call, LaterOf of, std::string_view notes);
+
   // Closes the log with its last words and ends the session. Threads that still run stop recording; their frames stay
   // open, and readable, until they end or record in another session. Idempotent, per process.
   void Finish(const ProgramEnd& end);
@@ -166,6 +178,11 @@ class TORCHTRACE_EXPORT Recorder {
  private:
   friend class ThreadRecorder;
   friend struct ThreadHolder;
+  struct KeptLater {
+    EnteredCall call;
+    LaterOf of;
+    std::string notes;
+  };
   struct FreeFrame {
     CallWriter writer;
     uint32_t number;
@@ -209,6 +226,8 @@ class TORCHTRACE_EXPORT Recorder {
   // Records the clock against CLOCK_MONOTONIC again, for a log that will have no end. Needs the lock.
   void TellClockAgain();
   LastWords WordsOf(const ProgramEnd& end) const;
+  // Records what KeepLater has, in a frame of its own. Needs the lock; no thread records any more.
+  void WriteKept();
   // Writes the last words where there is room for them.
   bool WriteEnd(std::string_view json);
   void WriteLastWords(const ProgramEnd& end);
@@ -221,6 +240,8 @@ class TORCHTRACE_EXPORT Recorder {
   static void AfterForkInChild();
 
   static std::atomic<void (*)()> enter_open_calls_;
+  static std::atomic<void (*)()> before_finish_;
+  static std::atomic<void (*)(bool)> entered_;
   static std::atomic<std::string (*)(std::string_view)> schema_of_;
 
   const StandardErrorWatch standard_error_;
@@ -247,6 +268,7 @@ class TORCHTRACE_EXPORT Recorder {
   Frame end_frame_;  // reserved at the start so that the end can always be written
   std::vector<FreeFrame> free_frames_;
   std::set<ThreadRecorder*> threads_;
+  std::vector<KeptLater> kept_;
   // With their numbers. One block: a piece of memory for each would keep apart what threads that end leave.
   std::vector<std::pair<uint64_t, ThreadTotals>> ended_threads_;
   std::optional<ThreadTotals> more_ended_threads_;  // those beyond kMostEndedThreads, together

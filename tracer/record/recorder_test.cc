@@ -429,6 +429,109 @@ TEST(RecorderTest, MemoryRunsOut) {
   EXPECT_LT(stops, 60u);
 }
 
+// The later notes in a log: thread, call of that thread, notes.
+std::vector<std::string> LaterNotesIn(const std::string& folder) {
+  const auto trace = OpenLogs(folder).value();
+  const LaterNotesShown shown(trace.get());
+  std::map<uint32_t, std::vector<uint64_t>> calls;  // by thread
+  std::vector<std::string> later;
+  const absl::Status read = trace->Read([&](const CallRecord& record) {
+    std::vector<uint64_t>& of_thread = calls[record.thread];
+    if (record.kind == CallRecord::kEnter) of_thread.push_back(record.call);
+    if (record.kind == CallRecord::kLater) {
+      const auto call = std::find(of_thread.begin(), of_thread.end(), record.call) - of_thread.begin();
+      later.push_back(absl::StrCat(record.thread, ":", call, " ", std::string(record.notes),
+                                   std::string(record.result.notes), std::string(record.result.written)));
+    }
+    return absl::OkStatus();
+  });
+  EXPECT_TRUE(read.ok()) << read;
+  EXPECT_THAT(trace->processes()[0].damage.sentences, IsEmpty());
+  std::sort(later.begin(), later.end());
+  return later;
+}
+
+TEST(RecorderTest, LaterNotes) {
+  const std::string folder = NewFolder();
+  ASSERT_TRUE(Succeeded(InChild([&] {
+    if (!Start(folder).ok()) return 1;
+    ThreadRecorder* const thread = Recorder::Get()->ThisThread();
+    const std::string described = Described("torch.f");
+    if (thread->Later(thread->LastEntered(), LaterOf::kResult, "none")) return 2;
+    Call(described);
+    const EnteredCall first = thread->LastEntered();
+    Call(described);
+    if (!thread->Later(first, LaterOf::kArguments, "own")) return 3;
+    EnteredCall other_session = first;
+    ++other_session.session;
+    if (thread->Later(other_session, LaterOf::kResult, "other session")) return 4;
+    // Larger than a frame.
+    if (!thread->Later(first, LaterOf::kResult, std::string(100'000, 'x'))) return 5;
+    for (uint64_t i = 0; i < kRecentCalls - 2; ++i) Call(described);
+    if (!thread->Later(first, LaterOf::kWritten, "last chance")) return 6;
+    Call(described);
+    if (thread->Later(first, LaterOf::kWritten, "too late")) return 7;
+
+    // A thread that lives at the end, one that has ended.
+    EnteredCall of_waiting, of_ended;
+    std::atomic<bool> called{false}, over{false};
+    std::thread waiting([&] {
+      Call(described);
+      of_waiting = Recorder::Get()->ThisThread()->LastEntered();
+      Call(described);
+      called = true;
+      while (!over) usleep(1000);
+    });
+    while (!called) usleep(1000);
+    std::thread([&] {
+      Call(described);
+      of_ended = Recorder::Get()->ThisThread()->LastEntered();
+    }).join();
+    if (thread->Later(of_waiting, LaterOf::kResult, "another's")) return 8;
+    Recorder* const recorder = Recorder::Get();
+    recorder->KeepLater(of_waiting, LaterOf::kResult, "waiting");
+    recorder->KeepLater(of_ended, LaterOf::kResult, "ended");
+    recorder->KeepLater(thread->LastEntered(), LaterOf::kResult, "kept");
+    recorder->KeepLater(first, LaterOf::kResult, "too old");
+    static std::atomic<int> asked{0};
+    Recorder::SetBeforeFinish([] { ++asked; });
+    recorder->Finish({.exit_code = 0});
+    over = true;
+    waiting.join();
+    return asked == 1 ? 0 : 9;
+  })));
+  std::vector<std::string> later = LaterNotesIn(folder);
+  ASSERT_EQ(later.size(), 5u);
+  EXPECT_EQ(later[2].size(), 100'000u + 4);
+  later.erase(later.begin() + 2);
+  EXPECT_THAT(later,
+              ElementsAre("0:0 last chance", "0:0 own", absl::StrCat("0:", kRecentCalls, " kept"), "1:0 waiting"));
+  EXPECT_EQ(ReadRecorded(folder).metadata["end"]["cut"].dump(),
+            R"({"numbers of tensors that came after their thread's end, or too late":2})");
+}
+
+// Within calls and after a pause, what is kept for the end does no harm to the calls of its thread.
+TEST(RecorderTest, LaterNotesKeptWithinCalls) {
+  const std::string folder = NewFolder();
+  ASSERT_TRUE(Succeeded(InChild([&] {
+    if (!Start(folder).ok()) return 1;
+    const std::string described = Described("torch.f");
+    const auto bytes = static_cast<uint32_t>(described.size() - 1);
+    ThreadRecorder* const thread = Recorder::Get()->ThisThread();
+    if (!thread->Enter(described, bytes) || !thread->Enter(described, bytes)) return 2;
+    thread->Leave();
+    Recorder::Get()->KeepLater(thread->LastEntered(), LaterOf::kWritten, "kept");
+    Recorder::Get()->Finish({.exit_code = 0});
+    thread->Leave();
+    return 0;
+  })));
+  EXPECT_THAT(LaterNotesIn(folder), ElementsAre("0:1 kept"));
+  const auto trace = OpenLogs(folder).value();
+  ASSERT_TRUE(trace->Count().ok());
+  EXPECT_EQ(trace->processes()[0].calls, 2u);
+  EXPECT_EQ(trace->processes()[0].open_calls, 1u);
+}
+
 // A schema is written with the first call of each operator in each log, as the process may die at the next call.
 TEST(RecorderTest, SchemasOfOperators) {
   const std::string folder = NewFolder();

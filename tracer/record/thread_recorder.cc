@@ -66,6 +66,16 @@ void ThreadRecorder::RaiseInnermost(std::string_view exception, std::string_view
   writer_.Raise(time == 0 ? ClockNow() : time, exception);
 }
 
+bool ThreadRecorder::Later(const EnteredCall& call, LaterOf of, std::string_view notes) {
+  if (call.session != session_ || call.thread != number_ || SessionState::session() != session_) return false;
+  const uint64_t since = calls_.get() - 1 - call.call;
+  if (since >= std::min(kRecentCalls, calls_.get())) return false;
+  const uint64_t bytes = CallWriter::kMaxRecordOverhead + notes.size();
+  if (!writer_.Fits(bytes) && !NextFrame(bytes, /*entering=*/false)) return false;
+  writer_.Later({since, of, notes});
+  return true;
+}
+
 void ThreadRecorder::BeginSession(uint64_t session, uint64_t number) {
   CloseFrame();
   stale_calls_ += std::exchange(open_calls_, 0) - std::exchange(before_calls_, 0) - (scopes_.size() - waiting_scopes_);
@@ -87,6 +97,8 @@ void ThreadRecorder::BeginSession(uint64_t session, uint64_t number) {
   const WhichCalls stacks = options_->recording.stacks;
   stacks_wanted_ = stacks == WhichCalls::kNone ? 0 : stacks == WhichCalls::kAll ? kAllStacks : kFirstStacks;
   stack_ = stacks_wanted_ == 0 ? nullptr : options_->make_stack();
+  keeps_open_numbers_ = options_->recording.numbers != WhichNumbers::kNone;
+  open_numbers_.clear();
   first_notes_wanted_ = options_->recording.int_ranges == WhichCalls::kFirst ? kFirstNotes : 0;
   // Each session has its own filter.
   ClearTables();
@@ -323,8 +335,13 @@ void ThreadRecorder::CloseFrame() {
 }
 
 void ThreadRecorder::WriteThreadRecord() {
-  name_ = options_->name_thread == nullptr ? "" : options_->name_thread();
-  if (name_.empty()) name_ = SystemThreadName();
+  std::string name = options_->name_thread == nullptr ? "" : options_->name_thread();
+  if (name.empty()) name = SystemThreadName();
+  {
+    // Recorder::WriteKept reads it.
+    std::lock_guard<std::mutex> lock(recorder_->mutex_);
+    name_ = std::move(name);
+  }
   writer_.Thread(number_, os_id_, ClockNow(), calls_.get(), open_calls_, name_);
   if (!tags_.empty()) writer_.Tags(tags_);
 }

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,6 +35,15 @@ inline constexpr uint32_t kAllStacks = UINT32_MAX;
 
 // Most bytes of a thread's name, with the null character.
 inline constexpr uint32_t kThreadNameBytes = 256;
+
+// A call of any thread, for notes that come later.
+struct EnteredCall {
+  uint64_t session = 0;
+  uint64_t thread = 0;  // by number
+  uint64_t call = 0;    // its number among the calls of the thread
+
+  friend bool operator==(const EnteredCall&, const EnteredCall&) = default;
+};
 
 // The number of something that is defined in a frame of the log.
 struct InFrame {
@@ -123,6 +133,19 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   // `written`: notes on tensors that the call wrote (CallResult).
   void Raise(std::string_view exception, std::string_view written = {}, uint64_t time = 0);
 
+  // The call that the thread has entered last, or, as long as it has entered none, none that Later accepts.
+  EnteredCall LastEntered() const { return {session_, number_, calls_.get() - 1}; }
+  // The innermost open call, if the session records numbers of tensors. Nothing: the thread is in none, or it was
+  // entered before a fork.
+  std::optional<EnteredCall> InnermostCall() const {
+    if (open_calls_ == 0 || open_calls_ > open_numbers_.size()) return std::nullopt;
+    const uint64_t call = open_numbers_[open_calls_ - 1];
+    return call == kUnknownCall ? std::nullopt : std::optional(EnteredCall{session_, number_, call});
+  }
+  // Notes on tensors of a call that was entered earlier, perhaps by another thread: false, as for a call of another
+  // session, or one that kRecentCalls others followed. Then nothing is recorded.
+  bool Later(const EnteredCall& call, LaterOf of, std::string_view notes);
+
   // Opens a scope (torch.profiler.record_function). The two calls that open and close it may be recorded themselves, as
   // may their callers. To keep calls nested, the scope begins with the first call that is entered after it was opened,
   // with the time of the opening. It ends when it is closed and all calls entered in it have ended, and at the latest
@@ -147,6 +170,7 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   // The definition number of entries that the filter excludes; no frame ever defines them, so every Enter asks Prepare.
   static constexpr uint32_t kExcluded = UINT32_MAX;
   static constexpr uint64_t kNoEpoch = UINT64_MAX;
+  static constexpr uint64_t kUnknownCall = UINT64_MAX;
   // In place of a frame's number: the call is only counted, and the definition is an index into counts_.
   static constexpr uint32_t kCounted = UINT32_MAX;
 
@@ -245,6 +269,8 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   ThreadCount calls_;
   uint64_t open_calls_ = 0;
   uint64_t before_calls_ = 0;                   // those of EnterOpenCall, the outermost of open_calls_
+  bool keeps_open_numbers_ = false;             // the session records numbers of tensors
+  std::vector<uint64_t> open_numbers_;          // of the calls in open_calls_, as EnteredCall has them
   std::vector<std::shared_ptr<Scope>> scopes_;  // that haven't ended; those that haven't begun come last
 
   Recorder* const recorder_;
@@ -298,6 +324,10 @@ inline bool ThreadRecorder::EnterAt(uint64_t time, std::string_view config, uint
   if (facts != nullptr && !facts->plain()) writer_.Facts(*facts);
   if (!notes.empty()) writer_.Notes(notes);
   writer_.Enter(definition, time == 0 ? ClockNow() : time);
+  if (keeps_open_numbers_) [[unlikely]] {
+    open_numbers_.resize(open_calls_, kUnknownCall);
+    open_numbers_.push_back(calls_.get());
+  }
   calls_.Increment();
   ++open_calls_;
 }

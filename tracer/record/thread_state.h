@@ -133,8 +133,12 @@ struct ThreadState {
     if (bytes.empty()) return false;
     if (!whole) call_key = nullptr;
     DescribedAgain again(this, describe);
-    return recorder->Enter(bytes, config->identity_bytes(),
-                           {facts, config->notes(), config->offers_first_notes() ? &again : nullptr}, call_key);
+    const bool entered =
+        recorder->Enter(bytes, config->identity_bytes(),
+                        {facts, config->notes(), config->offers_first_notes() ? &again : nullptr}, call_key);
+    if (config->has_later()) [[unlikely]]
+      Recorder::TellEntered(entered);
+    return entered;
   }
 
   void LeaveWithResult(Describe describe) {

@@ -8,6 +8,7 @@
 
 #include "dialects/torch/describe/describe.h"
 #include "dialects/torch/describe/enum_names.h"
+#include "serialize/model/levels.h"
 
 namespace torchtrace::torch_dialect {
 namespace {

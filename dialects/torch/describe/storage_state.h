@@ -7,11 +7,14 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "serialize/model/tensor_notes.h"
 
 namespace torchtrace::torch_dialect {
+
+class DeviceRead;
 
 // Elements in row-major order, of a tensor or another one that views the same ones in the same order, and their
 // numbers.
@@ -29,6 +32,7 @@ struct ReadElements {
   std::array<int64_t, kMostDims> strides = {};
   uint64_t words = 0;  // of the fingerprint (fingerprint.h)
   TensorNote::Numbers numbers = {};
+  std::shared_ptr<DeviceRead> on_device = {};  // instead of both, on a GPU
 };
 
 struct StorageState {

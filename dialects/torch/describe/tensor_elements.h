@@ -22,12 +22,12 @@ struct PassiveFields : c10::TensorImpl {
 
 // What one tensor's memory holds.
 struct TensorElements {
-  // The first element; null if there is none, or they are not in CPU memory that can be read as it is, or the sizes are
-  // unknown.
+  // The first element; null if there is none, or they are not in memory of that device that can be read as it is, or
+  // the sizes are unknown.
   const char* first = nullptr;
   bool empty = false;  // there are no elements, and the sizes are known
 };
-TensorElements ElementsOf(const c10::TensorImpl& impl);
+TensorElements ElementsOf(const c10::TensorImpl& impl, c10::DeviceType device = c10::kCPU);
 
 }  // namespace torchtrace::torch_dialect
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "dialects/torch/describe/describe.h"
+#include "dialects/torch/describe/device_notes.h"
 #include "dialects/torch/describe/object_numbers.h"
 #include "dialects/torch/describe/tensor_elements.h"
 #include "dialects/torch/describe/tensor_numbers.h"
@@ -143,7 +144,11 @@ void TakeNotes(const c10::TensorImpl& impl, ConfigBuilder* config) {
     const TensorNumber number = NumberOf(impl, StorageOf(impl), /*with_state=*/has_numbers);
     note.identity = IdentityOf(impl, number);
     if (has_numbers) {
-      note.numbers = NumbersOfTensor(impl, number.state.get(), elements, /*arguments=*/numbers == WhichNumbers::kAll);
+      PollDeviceNotes();
+      const FoundNumbers found =
+          NumbersOfTensor(impl, number.state.get(), elements, /*arguments=*/numbers == WhichNumbers::kAll);
+      note.numbers = found.now;
+      if (found.later.read != nullptr) NoteLater(found.later, config);
     }
   }
   const bool of_integers =
@@ -205,6 +210,7 @@ absl::Status TensorNotesHook::Install() {
   g_contents_bytes = options_.values;
   g_numbers = options_.numbers;
   g_what_is_written_wanted = options_.numbers != WhichNumbers::kNone;
+  if (options_.numbers != WhichNumbers::kNone) BeginDeviceNotes();
   g_tensor_notes_wanted = options_.ids || g_ranges || options_.values != 0;
   return absl::OkStatus();
 }
@@ -212,7 +218,7 @@ absl::Status TensorNotesHook::Install() {
 void TensorNotesHook::Uninstall() {
   g_tensor_notes_wanted = false;
   g_what_is_written_wanted = false;
-  g_numbers = WhichNumbers::kNone;
+  if (g_numbers.exchange(WhichNumbers::kNone) != WhichNumbers::kNone) EndDeviceNotes();
   g_identities = false;
   EndObjectNumbers();
 }

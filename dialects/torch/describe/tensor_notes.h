@@ -19,8 +19,9 @@ inline std::atomic<bool> g_tensor_notes_wanted{false};
 // Whether there are notes on what calls write.
 inline std::atomic<bool> g_what_is_written_wanted{false};
 
-// DescribeTensor calls this after each tensor. It is as passive: it reads elements only on the CPU, from memory that is
-// already there; for first notes (ConfigBuilder), which need no option, it first checks that the memory is readable.
+// DescribeTensor calls this after each tensor. It is as passive: it reads elements on the CPU, from memory that is
+// already there, and numbers on CUDA devices (device_notes.h); for first notes (ConfigBuilder), which need no option,
+// it first checks that the memory is readable.
 void NoteTensor(const at::Tensor& tensor, ConfigBuilder* config);
 
 // Gives numbers to the tensors that have Python objects, and to their gradients, and returns the last number: objects

@@ -13,6 +13,7 @@
 #include <span>
 #include <utility>
 
+#include "dialects/torch/describe/device_notes.h"
 #include "dialects/torch/describe/object_numbers.h"
 #include "dialects/torch/describe/storage_state.h"
 #include "dialects/torch/describe/tensor_elements.h"
@@ -21,8 +22,6 @@
 
 namespace torchtrace::torch_dialect {
 namespace {
-
-using NotedNumbers = TensorNote::Numbers;
 
 std::optional<ElementType> TypeOf(const c10::TensorImpl& impl) {
   if (!impl.dtype().isScalarType()) return std::nullopt;
@@ -40,30 +39,18 @@ std::optional<ElementType> TypeOf(const c10::TensorImpl& impl) {
 
 std::span<const int64_t> Span(c10::IntArrayRef dims) { return {dims.data(), dims.size()}; }
 
-NotedNumbers Noted(const Numbers& numbers) {
-  NotedNumbers noted = {.nans = numbers.nans,
-                        .positive_infinities = numbers.positive_infinities,
-                        .negative_infinities = numbers.negative_infinities,
-                        .zeros = numbers.zeros,
-                        .finite = numbers.finite(),
-                        .fingerprint = numbers.fingerprint};
-  if (noted.finite != 0) {
-    noted.least = numbers.least;
-    noted.most = numbers.most;
-    noted.mean = numbers.mean;
-    noted.norm = numbers.norm;
-  }
-  return noted;
-}
-
 // A tensor's elements as NumbersOf takes them.
 struct Readable {
   ElementType type;
   const char* first;
   std::span<const int64_t> sizes;
   std::span<const int64_t> strides;
+  int device;  // of CUDA; -1: the CPU
 
-  NotedNumbers Read() const { return Noted(NumbersOf(type, first, sizes, strides)); }
+  FoundNumbers Read() const {
+    if (device < 0) return {NotedNumbers(NumbersOf(type, first, sizes, strides))};
+    return {{}, {ReadOnDevice(type, first, sizes, strides, device), ShapeSeed(type, sizes)}};
+  }
 };
 
 std::optional<Readable> ReadableOf(const c10::TensorImpl& impl) {
@@ -71,23 +58,25 @@ std::optional<Readable> ReadableOf(const c10::TensorImpl& impl) {
   if (!type || impl.key_set().has_any(c10::DispatchKeySet({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative}))) {
     return std::nullopt;
   }
-  const TensorElements elements = ElementsOf(impl);
+  const bool cuda = impl.unsafe_storage().device_type() == c10::kCUDA;
+  const TensorElements elements = ElementsOf(impl, cuda ? c10::kCUDA : c10::kCPU);
   if (elements.first == nullptr && !elements.empty) return std::nullopt;
-  return Readable{*type, elements.first, Span(impl.sizes_default()), Span(impl.strides_default())};
+  const int device = cuda && !elements.empty ? impl.unsafe_storage().device().index() : -1;
+  return Readable{*type, elements.first, Span(impl.sizes_default()), Span(impl.strides_default()), device};
 }
 
 // A nested tensor's values are its whole storage.
-std::optional<NotedNumbers> NumbersOfNested(const c10::TensorImpl& impl) {
+FoundNumbers NumbersOfNested(const c10::TensorImpl& impl) {
   const std::optional<ElementType> type = TypeOf(impl);
   if (!type || !impl.has_storage() || !impl.unsafe_storage() || impl.unsafe_storage().device_type() != c10::kCPU) {
-    return std::nullopt;
+    return {};
   }
   const c10::SymInt bytes = impl.unsafe_storage().sym_nbytes();
   const void* const data = impl.unsafe_storage().data();
-  if (bytes.is_heap_allocated()) return std::nullopt;
+  if (bytes.is_heap_allocated()) return {};
   const int64_t count = data == nullptr ? 0 : bytes.as_int_unchecked() / static_cast<int64_t>(ElementSize(*type));
   const int64_t stride = 1;
-  return Noted(NumbersOf(*type, data, {&count, 1}, {&stride, 1}));
+  return {NotedNumbers(NumbersOf(*type, data, {&count, 1}, {&stride, 1}))};
 }
 
 std::optional<uint32_t> VersionOf(const c10::TensorImpl& impl) {
@@ -122,10 +111,16 @@ ReadElements ElementsToRead(const c10::TensorImpl& impl, const Readable& readabl
 }
 
 // The numbers of a tensor of these sizes.
-NotedNumbers NumbersAs(std::span<const int64_t> sizes, const ReadElements& read) {
-  NotedNumbers numbers = read.numbers;
-  numbers.fingerprint = FinishFingerprint(read.words, static_cast<ElementType>(read.type), sizes);
-  return numbers;
+FoundNumbers NumbersAs(std::span<const int64_t> sizes, const ReadElements& read) {
+  const auto type = static_cast<ElementType>(read.type);
+  if (read.on_device != nullptr) {
+    const LaterNumbers later = {read.on_device, ShapeSeed(type, sizes)};
+    const std::optional<TensorNote::Numbers> arrived = later.Arrived();
+    return arrived.has_value() ? FoundNumbers{arrived} : FoundNumbers{{}, later};
+  }
+  TensorNote::Numbers numbers = read.numbers;
+  numbers.fingerprint = FinishFingerprint(read.words, type, sizes);
+  return {numbers};
 }
 
 // Null: the elements were not read as they are now.
@@ -146,8 +141,7 @@ void Forget(StorageState* state) {
 }
 
 // Decides by what is known of the storage whether the tensor has numbers, and updates that.
-std::optional<NotedNumbers> NumbersIn(StorageState* state, const c10::TensorImpl& impl, Elements elements,
-                                      bool arguments) {
+FoundNumbers NumbersIn(StorageState* state, const c10::TensorImpl& impl, Elements elements, bool arguments) {
   const std::optional<uint32_t> version = VersionOf(impl);
   const bool first_seen = !std::exchange(state->seen, true);
   const std::optional<uint32_t> version_before = std::exchange(state->version, version);
@@ -158,31 +152,31 @@ std::optional<NotedNumbers> NumbersIn(StorageState* state, const c10::TensorImpl
   switch (elements) {
     case Elements::kUnread:
     case Elements::kUnnoted:
-      return std::nullopt;
+      return {};
     case Elements::kAllocated:
       state->written = false;
       state->allocated_at = version;
       state->new_views = 0;
       state->under_way = false;
       Forget(state);
-      return std::nullopt;
+      return {};
     case Elements::kLater:
       state->written = true;
       state->under_way = true;
       Forget(state);
-      return std::nullopt;
+      return {};
     case Elements::kView:
-      if (!first_seen) return std::nullopt;
+      if (!first_seen) return {};
       break;
     case Elements::kNewView:
       ++state->new_views;
-      return std::nullopt;
+      return {};
     case Elements::kReturned:
-      if (state->under_way || (!was_written && version.has_value())) return std::nullopt;
+      if (state->under_way || (!was_written && version.has_value())) return {};
       break;
     case Elements::kRead:
       state->under_way = false;
-      if (!was_written || !arguments) return std::nullopt;
+      if (!was_written || !arguments) return {};
       break;
     case Elements::kWritten:
       Forget(state);
@@ -191,7 +185,7 @@ std::optional<NotedNumbers> NumbersIn(StorageState* state, const c10::TensorImpl
   state->under_way = false;
   state->written = true;
   const std::optional<Readable> readable = ReadableOf(impl);
-  if (!readable) return std::nullopt;
+  if (!readable) return {};
   ReadElements elements_now = ElementsToRead(impl, *readable, version);
   if (ReadElements* const known = FindRead(state, elements_now)) {
     const bool is_as_it_was = std::exchange(known->will_change, false) && known->version != elements_now.version;
@@ -201,42 +195,47 @@ std::optional<NotedNumbers> NumbersIn(StorageState* state, const c10::TensorImpl
       return NumbersAs(readable->sizes, state->read.front());
     }
   }
-  if (elements == Elements::kReturned && !changed) return std::nullopt;
-  elements_now.numbers = readable->Read();
-  elements_now.words = SumOfWords(elements_now.numbers.fingerprint, readable->type, readable->sizes);
+  if (elements == Elements::kReturned && !changed) return {};
+  const FoundNumbers found = readable->Read();
+  elements_now.on_device = found.later.read;
+  if (found.now.has_value()) {
+    elements_now.numbers = *found.now;
+    elements_now.words = SumOfWords(found.now->fingerprint, readable->type, readable->sizes);
+  } else if (found.later.read == nullptr) {
+    elements_now.known = false;
+  }
   elements_now.will_change = elements == Elements::kWritten && !first_seen && !c10::InferenceMode::is_enabled();
   if (elements_now.known) {
     state->read.back() = state->read.front();
     state->read.front() = elements_now;
   }
-  return elements_now.numbers;
+  return found;
 }
 
 }  // namespace
 
-std::optional<NotedNumbers> NumbersOfTensor(const c10::TensorImpl& impl, StorageState* state, Elements elements,
-                                            bool arguments) {
+FoundNumbers NumbersOfTensor(const c10::TensorImpl& impl, StorageState* state, Elements elements, bool arguments) {
   const c10::DispatchKeySet keys = impl.key_set();
-  if (keys.has_any(c10::functorch_transforms_ks | c10::python_ks)) return std::nullopt;
+  if (keys.has_any(c10::functorch_transforms_ks | c10::python_ks)) return {};
   if (keys.has_any(c10::sparse_ks | c10::sparse_csr_ks)) {
     const at::Tensor values = keys.has_any(c10::sparse_ks) ? static_cast<const at::SparseTensorImpl&>(impl).values()
                                                            : static_cast<const at::SparseCsrTensorImpl&>(impl).values();
     const c10::TensorImpl& its = *values.unsafeGetTensorImpl();
-    if (!its.has_storage() || !its.unsafe_storage()) return std::nullopt;
+    if (!its.has_storage() || !its.unsafe_storage()) return {};
     const TensorNumber number = NumberOf(its, its.unsafe_storage().unsafeGetStorageImpl(), /*with_state=*/true);
     return NumbersOfTensor(its, number.state.get(), elements, arguments);
   }
-  if (state == nullptr || impl.has_symbolic_sizes_strides()) return std::nullopt;
+  if (state == nullptr || impl.has_symbolic_sizes_strides()) return {};
   const bool wanted =
       elements == Elements::kReturned || elements == Elements::kWritten || (arguments && elements == Elements::kRead);
-  if (keys.has(c10::DispatchKey::NestedTensor)) return wanted ? NumbersOfNested(impl) : std::nullopt;
+  if (keys.has(c10::DispatchKey::NestedTensor)) return wanted ? NumbersOfNested(impl) : FoundNumbers();
   if (state->busy.test_and_set(std::memory_order_acquire)) {
     // Another thread describes a tensor of this storage, or did so when the process was forked.
-    if (!wanted) return std::nullopt;
+    if (!wanted) return {};
     const std::optional<Readable> readable = ReadableOf(impl);
-    return readable ? std::optional(readable->Read()) : std::nullopt;
+    return readable ? readable->Read() : FoundNumbers();
   }
-  const std::optional<NotedNumbers> numbers = NumbersIn(state, impl, elements, arguments);
+  const FoundNumbers numbers = NumbersIn(state, impl, elements, arguments);
   state->busy.clear(std::memory_order_release);
   return numbers;
 }

@@ -7,13 +7,14 @@
 
 #include <optional>
 
+#include "dialects/torch/describe/device_notes.h"
 #include "dialects/torch/describe/storage_state.h"
 #include "serialize/model/config_builder.h"
 #include "serialize/model/tensor_notes.h"
 
 namespace torchtrace::torch_dialect {
 
-// The numbers of a tensor in CPU memory that is described as `elements`; nothing if it has none of its own:
+// The numbers of a tensor that is described as `elements`; nothing if it has none of its own:
 //
 // - memory that wasn't written since it was allocated. A storage counts as written as a whole.
 // - views, and results that are arguments as they were.
@@ -25,9 +26,14 @@ namespace torchtrace::torch_dialect {
 // what was read last of its storage. What writes without ATen (NumPy, Triton) to memory that PyTorch allocated is
 // unseen.
 //
+// Those of CUDA tensors come later: `later` is for NoteLater (device_notes.h).
+//
 // `state`: of its storage; null: there is none. `arguments`: false leaves those out. As passive as NoteTensor.
-std::optional<TensorNote::Numbers> NumbersOfTensor(const c10::TensorImpl& impl, StorageState* state, Elements elements,
-                                                   bool arguments);
+struct FoundNumbers {
+  std::optional<TensorNote::Numbers> now = {};
+  LaterNumbers later = {};
+};
+FoundNumbers NumbersOfTensor(const c10::TensorImpl& impl, StorageState* state, Elements elements, bool arguments);
 
 }  // namespace torchtrace::torch_dialect
 
