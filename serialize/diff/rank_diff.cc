@@ -88,8 +88,8 @@ std::string_view OperationOfApi(std::string_view api, int level) {
 }
 
 bool IsGroup(const Value& value) {
-  return value.tag == ValueTag::kObject && (value.text == "torch.ScriptObject" ||
-                                            value.text.find("ProcessGroup") != std::string::npos);
+  return value.tag == ValueTag::kObject &&
+         (value.text == "torch.ScriptObject" || value.text.find("ProcessGroup") != std::string::npos);
 }
 
 bool IsReduction(const Value& value) {
@@ -131,9 +131,8 @@ class TraitsReader {
     if (traits_.kind != CollectiveTraits::kCollective) {
       ReadPeer();
     } else {
-      if (IsOneOf(traits_.operation,
-                  {"broadcast", "reduce", "gather", "scatter", "broadcast_object_list", "gather_object",
-                   "scatter_object_list"})) {
+      if (IsOneOf(traits_.operation, {"broadcast", "reduce", "gather", "scatter", "broadcast_object_list",
+                                      "gather_object", "scatter_object_list"})) {
         ReadRoot();
       }
       if (traits_.operation.starts_with("all_reduce") || traits_.operation.starts_with("reduce")) ReadReduction();
@@ -218,9 +217,8 @@ class TraitsReader {
       const bool functional = config_.api.starts_with("_c10d_functional") || config_.api.starts_with("torch.ops.");
       reduction = functional ? Find(is_text) : Keyword("reduceOp");
     }
-    traits_.reduction = reduction == nullptr
-                            ? "sum"
-                            : absl::AsciiStrToLower(reduction->text.substr(reduction->text.rfind('.') + 1));
+    traits_.reduction =
+        reduction == nullptr ? "sum" : absl::AsciiStrToLower(reduction->text.substr(reduction->text.rfind('.') + 1));
   }
 
   void ReadPeer() {
@@ -263,8 +261,7 @@ class TraitsReader {
     const auto is_split = [](const Value& value) {
       return value.tag == ValueTag::kList && !value.items.empty() && value.items[0].tag == ValueTag::kInt;
     };
-    const bool uneven =
-        operation == "all_to_all" || (operation == "all_to_all_single" && Find(is_split) != nullptr);
+    const bool uneven = operation == "all_to_all" || (operation == "all_to_all_single" && Find(is_split) != nullptr);
     std::vector<std::string> shapes, dtypes, devices;
     for (const Value* const tensor : tensors) {
       int64_t elements = 1;
@@ -272,10 +269,10 @@ class TraitsReader {
         if (!size.has_value() || __builtin_mul_overflow(elements, *size, &elements)) elements = -1;
         if (elements < 0) break;
       }
-      traits_.elements = traits_.elements < 0 || elements < 0 ||
-                                 __builtin_add_overflow(traits_.elements, elements, &traits_.elements)
-                             ? -1
-                             : traits_.elements;
+      traits_.elements =
+          traits_.elements < 0 || elements < 0 || __builtin_add_overflow(traits_.elements, elements, &traits_.elements)
+              ? -1
+              : traits_.elements;
       if (!uneven) shapes.push_back(ShapeText(*tensor));
       if (std::find(dtypes.begin(), dtypes.end(), tensor->text) == dtypes.end()) dtypes.push_back(tensor->text);
       const std::string device = tensor->device.substr(0, tensor->device.find(':'));
@@ -342,8 +339,8 @@ void RankCalls::Take(const CallRecord& record) {
   if (!open.empty() && open.back().call == record.call) open.pop_back();
   if (thread.op.call == record.call) {
     // A function goes on to wait for it, or a backward pass.
-    const auto around = std::find_if(open.begin(), open.end(),
-                                     [](const CallRecord& call) { return call.level <= kFunctionLevel; });
+    const auto around =
+        std::find_if(open.begin(), open.end(), [](const CallRecord& call) { return call.level <= kFunctionLevel; });
     if (around == open.end() || record.kind == CallRecord::kRaise) {
       End(record, &thread.op);
     } else {

@@ -53,11 +53,11 @@ CollectiveTraits CollectiveTraitsOf(const Config& config);
 // One rank's call of an operation.
 struct RankCall {
   uint64_t call = kNoCall;
-  uint32_t traits = 0;       // index into RankCalls::traits()
+  uint32_t traits = 0;        // index into RankCalls::traits()
   ConfigId config = kLostId;  // of the outermost call that is the operation
   StackId stack = kNoStack;
-  int64_t time_ns = 0;   // of its entry
-  bool open = false;     // it, or the function or backward pass that called it
+  int64_t time_ns = 0;  // of its entry
+  bool open = false;    // it, or the function or backward pass that called it
   bool raised = false;
 };
 

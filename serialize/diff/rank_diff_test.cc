@@ -183,10 +183,10 @@ TEST_F(RankDiffTest, AFunctionIsOpenUntilItsWorkIsDone) {
 }
 
 TEST_F(RankDiffTest, RanksThatAreNoMembersHaveNone) {
-  const Config member = MakeConfig(1, "torch.distributed.distributed_c10d.all_reduce", {TensorValue({4})},
-                                   {{"group", Group(".1")}});
-  const Config other = MakeConfig(1, "torch.distributed.distributed_c10d.all_reduce", {TensorValue({4})},
-                                  {{"group", IntValue(-100)}});
+  const Config member =
+      MakeConfig(1, "torch.distributed.distributed_c10d.all_reduce", {TensorValue({4})}, {{"group", Group(".1")}});
+  const Config other =
+      MakeConfig(1, "torch.distributed.distributed_c10d.all_reduce", {TensorValue({4})}, {{"group", IntValue(-100)}});
   On({0, 1}, member);
   On({2, 3}, other);
   EXPECT_EQ(Text(), "same\ngroup 1, ranks 0, 1: 1 collective, the same\n");
@@ -248,7 +248,8 @@ TEST_F(RankDiffTest, WhatIsNotCompared) {
 TEST(RankDiffErrorsTest, NoRanksAndOneRank) {
   FakeTrace trace;
   std::ostringstream out;
-  EXPECT_THAT(std::string(WriteRankDiff(&trace, {}, &out).status().message()), HasSubstr("no process of the trace has a rank"));
+  EXPECT_THAT(std::string(WriteRankDiff(&trace, {}, &out).status().message()),
+              HasSubstr("no process of the trace has a rank"));
   trace.process(0).known.ranked = {2, 4};
   trace.Call(AllReduce({4}));
   EXPECT_THAT(std::string(WriteRankDiff(&trace, {}, &out).status().message()),

@@ -32,20 +32,20 @@ constexpr size_t kCallsShown = 4;
 
 struct Rank {
   int64_t rank = 0;
-  uint32_t process = 0;  // index into Trace::processes()
+  uint32_t process = 0;                           // index into Trace::processes()
   const RankCalls::Progress* progress = nullptr;  // null: it has called nothing
 };
 
 // The ranks of one run.
 struct RankedRun {
-  std::string label;  // of a merged run
+  std::string label;        // of a merged run
   std::vector<Rank> ranks;  // ascending
 };
 
 // Where the ranks of one group part.
 struct Parting {
-  uint64_t number = 0;                // of the first operation that isn't the same, from 0
-  std::vector<std::string> fields;    // `shape`, `count`
+  uint64_t number = 0;              // of the first operation that isn't the same, from 0
+  std::vector<std::string> fields;  // `shape`, `count`
   std::string hint;
   int64_t time_ns = 0;
 };
@@ -137,9 +137,8 @@ class RankDiff {
   }
 
   bool different() const {
-    return !messages_.empty() || std::any_of(groups_.begin(), groups_.end(), [](const GroupDiff& group) {
-      return group.parting.has_value();
-    });
+    return !messages_.empty() || std::any_of(groups_.begin(), groups_.end(),
+                                             [](const GroupDiff& group) { return group.parting.has_value(); });
   }
 
   void WriteText(std::ostream* out) {
@@ -150,7 +149,7 @@ class RankDiff {
     for (const GroupDiff& group : groups_) {
       if (!group.parting.has_value()) continue;
       findings.emplace_back(group.parting->time_ns, absl::StrCat(bold, PartingTitle(group), reset, "\n",
-                                                                PartingTable(group), PartingHint(group)));
+                                                                 PartingTable(group), PartingHint(group)));
     }
     for (size_t i = 0; i < std::min(messages_.size(), kMaxMessages); ++i) {
       const MessageDiff& message = messages_[i];
@@ -158,8 +157,7 @@ class RankDiff {
                                        message.received == nullptr ? INT64_MAX : message.received->time_ns);
       findings.emplace_back(time_ns, absl::StrCat(bold, MessageTitle(message), reset, "\n", MessageTable(message)));
     }
-    std::stable_sort(findings.begin(), findings.end(),
-                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::stable_sort(findings.begin(), findings.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     for (const auto& [time_ns, text] : findings) *out << text << "\n";
     if (messages_.size() > kMaxMessages) {
       *out << "... and " << Counted(messages_.size() - kMaxMessages, "more message", "more messages") << "\n\n";
@@ -321,9 +319,8 @@ class RankDiff {
         traits.push_back(&TraitsOf(*call));
         time_ns = std::min(time_ns, call->time_ns);
       }
-      const bool same = std::all_of(traits.begin(), traits.end(), [&](const CollectiveTraits* each) {
-        return SameOperation(*each, *traits[0]);
-      });
+      const bool same = std::all_of(traits.begin(), traits.end(),
+                                    [&](const CollectiveTraits* each) { return SameOperation(*each, *traits[0]); });
       if (same && traits.size() == group->ranks.size()) continue;
       Parting parting = {number, DifferingFields(traits), "", time_ns};
       if (traits.size() < group->ranks.size()) parting.fields.emplace_back("count");
@@ -379,8 +376,8 @@ class RankDiff {
     // Ranks within a group are numbered in order.
     std::vector<int64_t> members;
     for (const Rank& rank : run.ranks) {
-      const bool takes_part = rank.progress != nullptr &&
-                              (rank.progress->groups.contains(name) || rank.progress->peers.contains(name));
+      const bool takes_part =
+          rank.progress != nullptr && (rank.progress->groups.contains(name) || rank.progress->peers.contains(name));
       if (name == kDefaultGroup || takes_part) members.push_back(rank.rank);
     }
     struct Channel {
@@ -437,7 +434,8 @@ class RankDiff {
       }
       const CollectiveTraits& sent_as = TraitsOf(*message.sent);
       const CollectiveTraits& received_as = TraitsOf(*message.received);
-      if (sent_as.elements >= 0 && received_as.elements >= 0 && sent_as.elements != received_as.elements) message.fields.emplace_back("shape");
+      if (sent_as.elements >= 0 && received_as.elements >= 0 && sent_as.elements != received_as.elements)
+        message.fields.emplace_back("shape");
       if (sent_as.dtypes != received_as.dtypes) message.fields.emplace_back("dtype");
       if (!message.fields.empty()) break;
       ++matched_;
@@ -539,10 +537,8 @@ class RankDiff {
       add(rank, open.empty() ? "" : PlaceOf(open.back().stack), absl::StrCat("only ", entered, "; ", StateOf(rank)),
           "-");
     }
-    TextTable table({{"rank", TextTable::kLeft},
-                     {"call", TextTable::kLeft},
-                     {"line", TextTable::kLeft},
-                     {"", TextTable::kLeft}});
+    TextTable table(
+        {{"rank", TextTable::kLeft}, {"call", TextTable::kLeft}, {"line", TextTable::kLeft}, {"", TextTable::kLeft}});
     for (Row& row : rows) {
       if (row.calls.size() > kCallsShown) {
         row.calls.resize(kCallsShown);
@@ -569,10 +565,8 @@ class RankDiff {
   }
 
   std::string MessageTable(const MessageDiff& message) const {
-    TextTable table({{"rank", TextTable::kLeft},
-                     {"call", TextTable::kLeft},
-                     {"line", TextTable::kLeft},
-                     {"", TextTable::kLeft}});
+    TextTable table(
+        {{"rank", TextTable::kLeft}, {"call", TextTable::kLeft}, {"line", TextTable::kLeft}, {"", TextTable::kLeft}});
     for (const auto& [rank, call] : {std::pair(message.from, message.sent), std::pair(message.to, message.received)}) {
       if (call == nullptr) continue;
       table.AddRow({absl::StrCat(rank), absl::StrCat(call->call), PlaceOf(call->stack), CallText(*call)});

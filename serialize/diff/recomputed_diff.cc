@@ -34,8 +34,8 @@ constexpr std::string_view kStop = "_StopRecomputationError";
 constexpr std::string_view kBackwardCalls[] = {"torch.Tensor.backward", "torch.autograd.backward",
                                                "torch.autograd.grad"};
 // Of checkpoint itself, which detaches what it saves, at other places in each run.
-constexpr std::string_view kPassedCalls[] = {"aten::detach", "torch.Tensor.detach", "torch.Tensor.requires_grad.__set__",
-                                             "torch.device"};
+constexpr std::string_view kPassedCalls[] = {"aten::detach", "torch.Tensor.detach",
+                                             "torch.Tensor.requires_grad.__set__", "torch.device"};
 
 template <size_t N>
 bool IsOneOf(std::string_view name, const std::string_view (&names)[N]) {
@@ -164,9 +164,9 @@ const Recomputations::ConfigFacts& Recomputations::FactsOf(ConfigId config) {
 
 // Code of the library within a frame of checkpoint.py that runs nothing of the program.
 bool PreparesRun(const StackCode& code) {
-  for (const std::string_view file : {"torch/utils/checkpoint.py", "torch/random.py", "torch/utils/_contextlib.py",
-                                      "torch/autograd/__init__.py", "torch/autograd/grad_mode.py",
-                                      "torch/autograd/graph.py", "torch/amp/autocast_mode.py", "contextlib.py"}) {
+  for (const std::string_view file :
+       {"torch/utils/checkpoint.py", "torch/random.py", "torch/utils/_contextlib.py", "torch/autograd/__init__.py",
+        "torch/autograd/grad_mode.py", "torch/autograd/graph.py", "torch/amp/autocast_mode.py", "contextlib.py"}) {
     if (code.file.ends_with(file)) return true;
   }
   return false;
@@ -292,9 +292,9 @@ void Recomputations::TakeNumbers(const CallRecord& record, Step* step) {
       if (!note.numbers.has_value() && !note.contents.has_value()) continue;
       if (first) step->norm = note.numbers.has_value() ? note.numbers->norm : std::numeric_limits<double>::quiet_NaN();
       first = false;
-      step->fingerprint = Mix(step->fingerprint, note.numbers.has_value()
-                                                     ? note.numbers->fingerprint
-                                                     : Hash64(note.contents->data(), note.contents->size()));
+      step->fingerprint =
+          Mix(step->fingerprint, note.numbers.has_value() ? note.numbers->fingerprint
+                                                          : Hash64(note.contents->data(), note.contents->size()));
       if (step->fingerprint == 0) step->fingerprint = 1;
     }
   }
@@ -304,8 +304,8 @@ void Recomputations::MarkByStack(const CallRecord& record, Meaning meaning, Thre
   StackId frame = kNoStack;
   if (record.stack != kNoStack) {
     const Frames& frames = FramesOf(record.stack);
-    frame = frames.again == kNoStack && (meaning == kCompared || meaning == kModule) ? frames.again_itself
-                                                                                     : frames.again;
+    frame =
+        frames.again == kNoStack && (meaning == kCompared || meaning == kModule) ? frames.again_itself : frames.again;
     // Of the function's frame there are different lines.
     if (frame != kNoStack) frame = trace_.stacks().place(frame).caller;
   }
@@ -436,7 +436,8 @@ std::optional<Recomputations::Run> Recomputations::FindForward(Thread* thread, c
       const Step& candidate = in->At(step);
       if (root != kLostId ? candidate.config != root : FactsOf(candidate.config).api != wanted_api) continue;
       if (mark_ == CheckpointMark::kStacks &&
-          (candidate.stack == kNoStack || FramesOf(candidate.stack).forward.size() <= nested || !same_line(candidate))) {
+          (candidate.stack == kNoStack || FramesOf(candidate.stack).forward.size() <= nested ||
+           !same_line(candidate))) {
         continue;
       }
       if (by_module && root == kLostId && first_call.module != candidate.module && first_call.module != kLostId &&
@@ -499,9 +500,7 @@ std::optional<Recomputations::Run> Recomputations::FindForward(Thread* thread, c
   if (!run.whole) {
     // Not more than the band can hold.
     run.steps.resize(std::min(run.steps.size(), again.size() + kBand));
-    const auto same = [&](size_t i, size_t j) {
-      return thread->At(again[i]).config == in.At(run.steps[j]).config;
-    };
+    const auto same = [&](size_t i, size_t j) { return thread->At(again[i]).config == in.At(run.steps[j]).config; };
     size_t length = std::min(again.size(), run.steps.size());
     bool exact = length == again.size();
     for (size_t i = 0; exact && i < length; ++i) exact = same(i, i);
@@ -564,8 +563,8 @@ void Recomputations::Finish(Thread* thread, uint64_t end) {
   if (differing_.size() < kMaxRegions) differing_.push_back(std::move(result));
 }
 
-void Recomputations::Compare(const Thread& again_thread, const Run& again, const Run& forward, bool stopped,
-                             bool keeps, Recomputation* result) {
+void Recomputations::Compare(const Thread& again_thread, const Run& again, const Run& forward, bool stopped, bool keeps,
+                             Recomputation* result) {
   // Symbols of the configs, and of their APIs, of both runs.
   absl::flat_hash_map<ConfigId, uint32_t> symbols;
   std::vector<uint32_t> groups;

@@ -25,17 +25,17 @@ namespace torchtrace {
 // One call of level 1 or 2, or of a module, on a thread.
 struct CheckpointStep {
   uint64_t call = kNoCall;
-  uint64_t end = UINT64_MAX;  // number of the step after those within it; open: UINT64_MAX
+  uint64_t end = UINT64_MAX;     // number of the step after those within it; open: UINT64_MAX
   uint64_t parent = UINT64_MAX;  // the innermost call of level 1 around it, as a step
   ConfigId config = kLostId;
   ConfigId module = kLostId;  // the innermost module around it, or it itself
   StackId stack = kNoStack;
   uint32_t depth = 0;
   uint8_t level = 0;
-  bool stopped = false;       // it raised what ends a recomputation early
-  uint64_t storages = 0;      // a hash of its tensors' storages, in order; 0: not known
-  uint64_t fingerprint = 0;   // of all that it returned and wrote; 0: not known
-  double norm = 0;            // of the first of these
+  bool stopped = false;      // it raised what ends a recomputation early
+  uint64_t storages = 0;     // a hash of its tensors' storages, in order; 0: not known
+  uint64_t fingerprint = 0;  // of all that it returned and wrote; 0: not known
+  double norm = 0;           // of the first of these
 };
 
 // A difference between the runs. Neither is empty for a call that changed, or whose numbers did.
@@ -46,13 +46,13 @@ struct CheckpointDifference {
 
 struct Recomputation {
   uint32_t process = 0, thread = 0;
-  ConfigId module = kLostId;  // that is run, or that calls what is run
-  StackId stack = kNoStack;   // of its first call
+  ConfigId module = kLostId;                                 // that is run, or that calls what is run
+  StackId stack = kNoStack;                                  // of its first call
   uint64_t forward_first = kNoCall, forward_last = kNoCall;  // calls
   uint64_t again_first = kNoCall, again_last = kNoCall;
-  uint64_t calls = 0;      // compared
-  uint64_t kept = 0;       // operators whose results were kept, not computed again
-  uint64_t numbers = 0;    // calls whose numbers were compared
+  uint64_t calls = 0;                             // compared
+  uint64_t kept = 0;                              // operators whose results were kept, not computed again
+  uint64_t numbers = 0;                           // calls whose numbers were compared
   std::vector<CheckpointDifference> differences;  // the first ones
   uint64_t difference_count = 0;
 };
@@ -65,8 +65,8 @@ enum class CheckpointMark : uint8_t {
   kModules,   // level 3: a module runs outside of the one that contains it
 };
 
-// Takes the calls of a whole trace in order. Remembers the last 2^20 calls of each thread, where forward runs are looked
-// for, and the differences.
+// Takes the calls of a whole trace in order. Remembers the last 2^20 calls of each thread, where forward runs are
+// looked for, and the differences.
 class Recomputations {
  public:
   // Both must outlive it; the trace was counted.
@@ -76,10 +76,10 @@ class Recomputations {
   void End();
 
   CheckpointMark mark() const { return mark_; }
-  uint64_t found() const { return found_; }            // recomputed regions
+  uint64_t found() const { return found_; }                      // recomputed regions
   uint64_t without_forward() const { return without_forward_; }  // of these, not compared
-  uint64_t calls() const { return calls_; }            // compared
-  uint64_t numbers() const { return numbers_; }        // calls whose numbers were compared
+  uint64_t calls() const { return calls_; }                      // compared
+  uint64_t numbers() const { return numbers_; }                  // calls whose numbers were compared
   uint64_t kept() const { return kept_; }
   uint64_t different() const { return different_count_; }
   // The first ones that differ.
@@ -92,7 +92,7 @@ class Recomputations {
     kUnread,
     kNothing,
     kCompared,
-    kPassed,      // of checkpoint itself, or reads no element
+    kPassed,  // of checkpoint itself, or reads no element
     kGradOn,
     kGradOff,
     kBackward,
@@ -104,11 +104,11 @@ class Recomputations {
     uint32_t api = 0;
   };
   struct Region {
-    uint64_t first = 0;              // step
-    uint32_t depth = 0;              // of its outermost calls
-    std::optional<uint64_t> end;     // step at which it ended, unless more of it follows
-    StackId frame = kNoStack;        // of checkpoint.py
-    ConfigId module = kLostId;       // kModules: of this module
+    uint64_t first = 0;           // step
+    uint32_t depth = 0;           // of its outermost calls
+    std::optional<uint64_t> end;  // step at which it ended, unless more of it follows
+    StackId frame = kNoStack;     // of checkpoint.py
+    ConfigId module = kLostId;    // kModules: of this module
   };
   struct OpenStep {
     uint64_t call = kNoCall;
@@ -136,11 +136,11 @@ class Recomputations {
   };
   // The frames of checkpoint.py in a stack.
   struct Frames {
-    std::vector<StackId> forward;  // of regions' first runs, innermost first
-    StackId again = kNoStack;    // of its recomputation
+    std::vector<StackId> forward;     // of regions' first runs, innermost first
+    StackId again = kNoStack;         // of its recomputation
     StackId again_itself = kNoStack;  // the same, if it is the innermost frame
-    bool early_stop = false;     // that may end before the region does
-    bool keeps = false;          // with results of operators that were kept
+    bool early_stop = false;          // that may end before the region does
+    bool keeps = false;               // with results of operators that were kept
   };
   struct Run {
     Thread* thread = nullptr;
@@ -184,8 +184,8 @@ class Recomputations {
 // JSON: {"different", "trace", "known_by": "stacks", "gradient mode" or "modules", "recomputed", "differing",
 // "without_forward", "calls", "calls_with_numbers", "kept", "regions": those that differ, [{"process", "thread",
 // "module", "file", "line", "function", "forward": [first, last], "recomputed": [first, last], "differences": [{"in":
-// ["shape"], "forward": {"call", "level", "module", "config", "file", "line", "function", "norm"} or null, "recomputed":
-// the same}], "difference_count"}]}
+// ["shape"], "forward": {"call", "level", "module", "config", "file", "line", "function", "norm"} or null,
+// "recomputed": the same}], "difference_count"}]}
 //
 // FailedPrecondition: nothing was recomputed, or the trace doesn't tell. Returns whether they differ, even if writing
 // to `out` fails: check its state.

@@ -53,8 +53,7 @@ class RecomputedReport {
         several_threads_(trace.processes().size() > 1) {}
 
   void WriteText(std::ostream* out) {
-    const size_t shown =
-        options_.all ? found_.differing().size() : std::min(found_.differing().size(), kRegionsShown);
+    const size_t shown = options_.all ? found_.differing().size() : std::min(found_.differing().size(), kRegionsShown);
     for (size_t i = 0; i < shown; ++i) WriteRegion(found_.differing()[i], out);
     if (found_.different() > shown) {
       *out << "... and " << Counted(found_.different() - shown, "more region that differs", "more regions that differ")
@@ -98,13 +97,13 @@ class RecomputedReport {
  private:
   std::string Summary() const {
     const uint64_t compared = found_.found() - found_.without_forward();
-    std::string text = absl::StrCat(Counted(compared, "recomputed region", "recomputed regions"), ", ",
-                                    Counted(found_.calls(), "call", "calls"), " compared with the forward run",
-                                    found_.numbers() > 0 ? absl::StrCat(", ", found_.numbers(), " with numbers") : "",
-                                    ": ");
-    absl::StrAppend(&text, found_.different() == 0 ? "all the same"
-                                                   : found_.different() == 1 ? "1 differs"
-                                                                             : absl::StrCat(found_.different(), " differ"));
+    std::string text =
+        absl::StrCat(Counted(compared, "recomputed region", "recomputed regions"), ", ",
+                     Counted(found_.calls(), "call", "calls"), " compared with the forward run",
+                     found_.numbers() > 0 ? absl::StrCat(", ", found_.numbers(), " with numbers") : "", ": ");
+    absl::StrAppend(&text, found_.different() == 0   ? "all the same"
+                           : found_.different() == 1 ? "1 differs"
+                                                     : absl::StrCat(found_.different(), " differ"));
     if (found_.kept() > 0) {
       absl::StrAppend(&text, "; ", Counted(found_.kept(), "operator wasn't", "operators weren't"),
                       " called again: selective checkpoints keep their results");
@@ -163,7 +162,8 @@ class RecomputedReport {
   void AddRow(const std::string& what, const char* run, const CheckpointStep& step,
               const std::optional<CheckpointStep>& other, TextTable* table) const {
     std::string call = FoldedConfigText(trace_, step.config);
-    if (other.has_value() && step.fingerprint != 0 && other->fingerprint != 0 && step.fingerprint != other->fingerprint) {
+    if (other.has_value() && step.fingerprint != 0 && other->fingerprint != 0 &&
+        step.fingerprint != other->fingerprint) {
       if (!std::isnan(step.norm)) absl::StrAppend(&call, "  norm ", absl::StrFormat("%.6g", step.norm));
     }
     table->AddRow({absl::StrCat(what, what.empty() ? "" : ": ", run), absl::StrCat(step.call),
@@ -206,8 +206,7 @@ absl::StatusOr<bool> WriteRecomputedDiff(Trace* trace, const OneTraceDiffOptions
   Recomputations found(trace, &options.scope);
   constexpr char kHow[] = "record levels 1, 2 and 3 (torchtrace run --levels 1,2,3 --frames modules --stacks)";
   if (found.mark() == CheckpointMark::kNone) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the trace doesn't tell what was recomputed: ", kHow));
+    return absl::FailedPreconditionError(absl::StrCat("the trace doesn't tell what was recomputed: ", kHow));
   }
   if (absl::Status s = trace->Read([&found](const CallRecord& record) -> absl::Status {
         found.Take(record);
@@ -222,10 +221,9 @@ absl::StatusOr<bool> WriteRecomputedDiff(Trace* trace, const OneTraceDiffOptions
   }
   if (found.found() == found.without_forward()) {
     return absl::FailedPreconditionError(
-        found.found() == 0
-            ? "nothing was recomputed: the trace has no backward pass of a torch.utils.checkpoint"
-            : absl::StrCat("of ", Counted(found.found(), "recomputed region", "recomputed regions"),
-                           " the trace has no forward run: ", kHow));
+        found.found() == 0 ? "nothing was recomputed: the trace has no backward pass of a torch.utils.checkpoint"
+                           : absl::StrCat("of ", Counted(found.found(), "recomputed region", "recomputed regions"),
+                                          " the trace has no forward run: ", kHow));
   }
   RecomputedReport report(*trace, found, options);
   if (options.json) {

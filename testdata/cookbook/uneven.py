@@ -1,4 +1,4 @@
-"""Four ranks of data parallel training, of which the last has a batch less. They wait for it until they are killed."""
+"""Four ranks of data parallel training; the last one has a batch less, and the others wait."""
 
 import time
 from pathlib import Path
