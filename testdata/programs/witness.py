@@ -132,6 +132,9 @@ def describe(value):
         if entry == value:
             name += f".{member}"
             break
+    # The name that its ranks share.
+    if name == "torch.distributed.distributed_c10d.ProcessGroup":
+        name += f".{value.group_name}"
     return {"type": "object", "value": name}
 
 
