@@ -33,8 +33,8 @@ void NumberFlags::AddTo(App* app) {
                     "Compare the numbers of tensors (run --numbers, --values): the first call that computes something "
                     "else")
           ->group("Numbers");
-  for (const auto& [name, value, what] : {std::tuple("--rtol", &rtol_, "relative"),
-                                          std::tuple("--atol", &atol_, "absolute")}) {
+  for (const auto& [name, value, what] :
+       {std::tuple("--rtol", &rtol_, "relative"), std::tuple("--atol", &atol_, "absolute")}) {
     app->add_option(name, *value,
                     absl::StrCat("The ", what, " tolerance of all floats (default: torch.testing's, by dtype)"))
         ->option_text("X")
@@ -63,8 +63,8 @@ std::string NumbersLeftOut(const std::string& a_path, const Trace& a, const std:
     if (std::none_of(trace->processes().begin(), trace->processes().end(), HoldsNumbers)) return "";
   }
   const auto word = [](const std::string& path) { return path == "-" ? path : ShellQuote(path); };
-  return absl::StrCat("the numbers of tensors in both traces were not compared: torchtrace diff --numbers ", word(a_path),
-                      " ", word(b_path), " does");
+  return absl::StrCat("the numbers of tensors in both traces were not compared: torchtrace diff --numbers ",
+                      word(a_path), " ", word(b_path), " does");
 }
 
 }  // namespace torchtrace

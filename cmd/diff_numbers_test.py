@@ -15,11 +15,12 @@ PROGRAM = """
 import sys, torch, torchtrace
 from torch import nn
 
-def train(folder, change="", dtype=torch.float32, levels=(1, 2, 3), wrap=lambda model: model, lr=0.1, **options):
+def train(folder, change="", dtype=torch.float32, wrap=lambda model: model, lr=0.1, **options):
     torch.manual_seed(0)
-    with torchtrace.trace(folder, force=True, quiet=True, levels=list(levels), frames="modules", stacks=True, **options):
-        net = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.LayerNorm(32), nn.Linear(32, 4)).to(dtype)
-        model = wrap(net)
+    options |= {"levels": [1, 2, 3], "frames": "modules", "stacks": True, "quiet": True}
+    with torchtrace.trace(folder, **options):
+        net = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.LayerNorm(32), nn.Linear(32, 4))
+        model = wrap(net.to(dtype))
         optimizer = torch.optim.SGD(net.parameters(), lr=lr, momentum=0.9)
         batches = [torch.randn(8, 16) for _ in range(2)]
         for step, batch in enumerate(batches):
@@ -75,7 +76,9 @@ def test_traces_without_numbers():
     numbers, sample = LOGS / "numbers.ttlog", LOGS / "sample.ttlog"
     done = diff("--numbers", numbers, sample)
     assert (done.status, done.out) == (2, "")
-    assert f"{sample} has no numbers of tensors: record both with torchtrace run --numbers" in done.err
+    assert (
+        f"{sample} has no numbers of tensors: record both with torchtrace run --numbers" in done.err
+    )
 
 
 def test_wrong_use():
@@ -101,7 +104,8 @@ def runs(tmp_path_factory):
         "'again', numbers=True",
         "'lr', lr=0.2, numbers=True",
         "'gradient', 'net[3].weight.grad.mul_(1.5)', numbers=True",
-        "'data', 'net[0].bias.data = torch.from_numpy(net[0].bias.detach().numpy() + 1)', numbers=True",
+        "'data', 'net[0].bias.data = torch.from_numpy(net[0].bias.detach().numpy() + 1)', "
+        "numbers=True",
         "'bf16', dtype=torch.bfloat16, numbers=True",
         "'results', numbers='results'",
         "'changed_results', 'net[3].weight.grad.mul_(1.5)', numbers='results'",
@@ -209,7 +213,8 @@ def test_values_differ(tmp_path):
     for name, scale in (("a", 0.5), ("b", 0.25)):
         ended = warm_testing.python(
             "import torchtrace\n"
-            f"with torchtrace.trace({name!r}, quiet=True, levels=[1, 2], ids=True, outputs=True, values='64KB'):\n"
+            "options = {'quiet': True, 'levels': [1, 2], 'ids': True, 'outputs': True}\n"
+            f"with torchtrace.trace({name!r}, values='64KB', **options):\n"
             + textwrap.indent(CASE.format(scale), "    "),
             tmp_path,
         )

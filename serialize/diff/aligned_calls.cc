@@ -183,10 +183,9 @@ bool PartnerCalls::Take() {
     }
   }
   if (waiting_bytes_ > max_waiting_bytes_) {
-    status_ = absl::ResourceExhaustedError(
-        absl::StrCat("the threads of A and B make their calls in orders that differ so much that ",
-                     FormatSize(max_waiting_bytes_), " of calls wait for their partners: compare one thread or rank ",
-                     "(--thread, --rank)"));
+    status_ = absl::ResourceExhaustedError(absl::StrCat(
+        "the threads of A and B make their calls in orders that differ so much that ", FormatSize(max_waiting_bytes_),
+        " of calls wait for their partners: compare one thread or rank ", "(--thread, --rank)"));
     return false;
   }
   return true;

@@ -51,8 +51,8 @@ bool WritesInPlace(std::string_view api) {
 
 // Whether the results of a call may arrive after its end.
 bool MayArriveLater(std::string_view api) {
-  const bool meets = api.starts_with("c10d::") || api.starts_with("_c10d_functional") ||
-                     api.starts_with("torch.distributed.");
+  const bool meets =
+      api.starts_with("c10d::") || api.starts_with("_c10d_functional") || api.starts_with("torch.distributed.");
   return meets && LastName(api) != "wait_tensor";
 }
 
@@ -221,7 +221,7 @@ class NumberComparison {
     CallInBoth call;
     uint32_t depth = 0;
     SequenceCursor::Place place;
-    std::string notes;  // on its arguments
+    std::string notes;                        // on its arguments
     Likeness arguments = Likeness::kUnknown;  // the worst
     double relative = -1;                     // the largest of its arguments
     uint64_t position = 0;                    // of that one
@@ -277,8 +277,8 @@ class NumberComparison {
       return counted == 0 ? absl::OkStatus()
                           : absl::FailedPreconditionError(absl::StrCat(name, ": ", CountedCalls(counted)));
     };
-    const absl::Status counted = DoBoth([&] { return count(a_.trace, options_.a_name); },
-                                        [&] { return count(b_.trace, options_.b_name); });
+    const absl::Status counted =
+        DoBoth([&] { return count(a_.trace, options_.a_name); }, [&] { return count(b_.trace, options_.b_name); });
     if (!counted.ok()) return counted;
     result_.compiled = HasGraphs(*a_.trace) != HasGraphs(*b_.trace);
     scope_.through_compilation = result_.compiled;
@@ -705,7 +705,8 @@ class NumberComparison {
     }
     if (place == TensorPlace::kArgument) {
       FindOrigin(call->call, &a, &b, &found);
-      found.from_object = found.origin == Origin::kOutside && found.inside != kNoCall && TakesObject(found.inside_config);
+      found.from_object =
+          found.origin == Origin::kOutside && found.inside != kNoCall && TakesObject(found.inside_config);
     } else {
       found.from_object = TakesObject(call->call.a_config);
       if (found.from_object) found.origin = Origin::kOutside;
@@ -718,7 +719,7 @@ class NumberComparison {
     }
     found.arguments = call->arguments;
     if (wants_first && found.origin == Origin::kOutside) {
-      taken_after_ = found.inside != kNoCall                                   ? found.inside
+      taken_after_ = found.inside != kNoCall                                 ? found.inside
                      : place != TensorPlace::kArgument || IsLift(found.call) ? found.call.a_call
                                                                              : kNoCall;
     }
@@ -778,13 +779,16 @@ class NumberComparison {
     }
   }
 
-  // An argument without numbers, of a trace that has none of arguments: it may differ if the calls that both traces have
-  // didn't make it.
+  // An argument without numbers, of a trace that has none of arguments: it may differ if the calls that both traces
+  // have didn't make it.
   void Suspect(const TensorNote* a, const TensorNote* b, Open* call) {
     FirstDifference found;
     FindOrigin(call->call, a, b, &found);
     const auto rank = [](Origin origin) {
-      return origin == Origin::kOnlyInOne ? 3 : origin == Origin::kCollective ? 2 : origin == Origin::kOverwritten ? 0 : 1;
+      return origin == Origin::kOnlyInOne     ? 3
+             : origin == Origin::kCollective  ? 2
+             : origin == Origin::kOverwritten ? 0
+                                              : 1;
     };
     const uint64_t position = (a != nullptr ? a : b)->position;
     if (rank(found.origin) == 0) return;
@@ -867,9 +871,9 @@ class NumberComparison {
   const std::vector<Open>* around_ = nullptr;  // the call at hand, outermost first
   uint64_t taken_after_ = kNoCall;             // FirstDifference::taken is after this call's end
   bool may_be_taken_ = false;
-  bool bits_are_known_ = false;                // to differ, from here on
-  std::vector<bool> is_module_;                // by A's ConfigId
-  std::vector<ConfigId> row_of_;               // by A's ConfigId: the first config of its API
+  bool bits_are_known_ = false;                                         // to differ, from here on
+  std::vector<bool> is_module_;                                         // by A's ConfigId
+  std::vector<ConfigId> row_of_;                                        // by A's ConfigId: the first config of its API
   absl::flat_hash_map<std::pair<uint32_t, ConfigId>, NumberRow> rows_;  // by tags, and module or API
   NumberDiff result_;
 };

@@ -47,8 +47,8 @@ struct CallInBoth {
   StackId b_stack = kNoStack;
   ThreadId a_thread;
   ThreadId b_thread;
-  uint32_t tags = kNoTags;    // of A
-  ConfigId module = kLostId;  // of A: the innermost call of a module around it, or itself
+  uint32_t tags = kNoTags;     // of A
+  ConfigId module = kLostId;   // of A: the innermost call of a module around it, or itself
   bool other_numbers = false;  // its arguments have other sizes or numbers
 };
 
@@ -135,13 +135,13 @@ struct NumberDiff {
   uint64_t compared_calls = 0;
   uint64_t different_calls = 0;
   uint64_t close_calls = 0;
-  uint64_t computed_calls = 0;            // different though their arguments are not
-  std::array<uint64_t, 4> tensors = {};   // by Likeness; kUnknown: one or both have no numbers
-  uint64_t without_numbers_in_one = 0;    // of the unknown ones
-  uint64_t without_numbers_in_a = 0;      // of these, those that A has none of
-  uint64_t other_shapes = 0;              // of the unknown ones
-  bool compiled = false;                  // one of the traces is of a compiled program, the other isn't
-  uint64_t in_backward = 0;               // calls that were not compared, because compilation changes their order
+  uint64_t computed_calls = 0;           // different though their arguments are not
+  std::array<uint64_t, 4> tensors = {};  // by Likeness; kUnknown: one or both have no numbers
+  uint64_t without_numbers_in_one = 0;   // of the unknown ones
+  uint64_t without_numbers_in_a = 0;     // of these, those that A has none of
+  uint64_t other_shapes = 0;             // of the unknown ones
+  bool compiled = false;                 // one of the traces is of a compiled program, the other isn't
+  uint64_t in_backward = 0;              // calls that were not compared, because compilation changes their order
   // Tensors that were compared and have other dtypes or devices, by these: `float32 -> bfloat16`.
   std::map<std::pair<std::string, std::string>, uint64_t> other_dtypes;
   std::map<std::pair<std::string, std::string>, uint64_t> other_devices;

@@ -49,9 +49,9 @@ std::string NameArgument(const Config& config, uint64_t position) {
 
 // Operators and functions that draw random numbers have names with these.
 bool DrawsRandomNumbers(std::string_view api) {
-  constexpr std::string_view kNames[] = {"rand",     "dropout", "bernoulli",    "normal",      "uniform",  "multinomial",
-                                         "poisson",  "cauchy",  "exponential_", "geometric_",  "rrelu",    "log_normal_",
-                                         "binomial", "gumbel"};
+  constexpr std::string_view kNames[] = {"rand",        "dropout",     "bernoulli", "normal",       "uniform",
+                                         "multinomial", "poisson",     "cauchy",    "exponential_", "geometric_",
+                                         "rrelu",       "log_normal_", "binomial",  "gumbel"};
   return std::any_of(std::begin(kNames), std::end(kNames),
                      [api](std::string_view name) { return api.find(name) != std::string_view::npos; });
 }
@@ -134,9 +134,8 @@ class NumberReport {
   }
 
   std::string Text(const CallInBoth& call, bool color) const {
-    return FormatPieces(CompareTexts(ReadableConfig(a_.identity(call.a_config)),
-                                     ReadableConfig(b_.identity(call.b_config))),
-                        color);
+    return FormatPieces(
+        CompareTexts(ReadableConfig(a_.identity(call.a_config)), ReadableConfig(b_.identity(call.b_config))), color);
   }
 
   std::string ModuleText(const CallInBoth& call) const {
@@ -202,14 +201,13 @@ class NumberReport {
     if (!tensor.a_numbers.has_value() || !tensor.b_numbers.has_value()) return "";
     const TensorNote::Numbers &a = *tensor.a_numbers, &b = *tensor.b_numbers;
     std::vector<std::string> parts;
-    for (const auto& [name, x, y] : {std::tuple("nan", a.nans, b.nans),
-                                     std::tuple("inf", a.positive_infinities, b.positive_infinities),
-                                     std::tuple("-inf", a.negative_infinities, b.negative_infinities)}) {
+    for (const auto& [name, x, y] :
+         {std::tuple("nan", a.nans, b.nans), std::tuple("inf", a.positive_infinities, b.positive_infinities),
+          std::tuple("-inf", a.negative_infinities, b.negative_infinities)}) {
       if (x != y) parts.push_back(absl::StrCat(name, " ", x, " -> ", y));
     }
-    for (const auto& [name, x, y] :
-         {std::tuple("min", a.least, b.least), std::tuple("max", a.most, b.most), std::tuple("mean", a.mean, b.mean),
-          std::tuple("norm", a.norm, b.norm)}) {
+    for (const auto& [name, x, y] : {std::tuple("min", a.least, b.least), std::tuple("max", a.most, b.most),
+                                     std::tuple("mean", a.mean, b.mean), std::tuple("norm", a.norm, b.norm)}) {
       if (x == y || (std::isnan(x) && std::isnan(y))) continue;
       const std::string before = a.finite == 0 ? "none" : Short(x), after = b.finite == 0 ? "none" : Short(y);
       // What five digits don't show.
@@ -249,11 +247,12 @@ class NumberReport {
     std::vector<std::string> lines;
     std::string name = TensorName(first.call, first.tensor);
     if (first.suspect.has_value()) {
-      name = absl::StrCat(TensorName(first.call, TensorPlace::kArgument, *first.suspect), ", whose numbers are not recorded,");
+      name = absl::StrCat(TensorName(first.call, TensorPlace::kArgument, *first.suspect),
+                          ", whose numbers are not recorded,");
     }
     if (first.inside != kNoCall) {
-      lines.push_back(absl::StrCat("inside call ", first.inside, " of ", NameOf(true), ": ",
-                                   ConfigText(a_, first.inside_config)));
+      lines.push_back(
+          absl::StrCat("inside call ", first.inside, " of ", NameOf(true), ": ", ConfigText(a_, first.inside_config)));
     }
     switch (first.origin) {
       case Origin::kComputed: {
@@ -263,9 +262,11 @@ class NumberReport {
         const std::string api(ReadConfigHead(a_.identity(first.call.a_config)).api);
         if (DrawsRandomNumbers(api)) {
           lines.push_back("it draws random numbers: was the same seed set in both runs, and as many drawn before?");
-        } else if (first.arguments == Likeness::kEqual && !first.call.other_numbers && !first.tensor.comparison.other_devices) {
+        } else if (first.arguments == Likeness::kEqual && !first.call.other_numbers &&
+                   !first.tensor.comparison.other_devices) {
           lines.push_back(
-              "its arguments are the same bit for bit: other kernels, libraries or numbers of threads, an operator that is "
+              "its arguments are the same bit for bit: other kernels, libraries or numbers of threads, an operator "
+              "that is "
               "not deterministic, or an argument that NumPy or Triton wrote to, which --numbers doesn't see");
         }
         std::vector<std::string> names;
@@ -273,41 +274,43 @@ class NumberReport {
           names.push_back(NameArgument(ReadableConfig(a_.identity(first.call.a_config)), position));
         }
         if (!names.empty()) {
-          lines.push_back(absl::StrCat("not compared, so the difference may be there before: ",
-                                       absl::StrJoin(names, ", ")));
+          lines.push_back(
+              absl::StrCat("not compared, so the difference may be there before: ", absl::StrJoin(names, ", ")));
         }
         break;
       }
       case Origin::kOutside:
-        lines.push_back(first.from_object
-                            ? absl::StrCat(name, " is made of an object whose contents are not recorded (NumPy, a file)")
-                            : absl::StrCat(name, " came from outside of recorded calls: data, a parameter, NumPy"));
+        lines.push_back(
+            first.from_object
+                ? absl::StrCat(name, " is made of an object whose contents are not recorded (NumPy, a file)")
+                : absl::StrCat(name, " came from outside of recorded calls: data, a parameter, NumPy"));
         break;
       case Origin::kOverwritten:
-        lines.push_back(absl::StrCat(name, " was the same, within the tolerances, in ", SourcesText(first),
-                                     ": since then it was written outside of recorded calls (NumPy, Triton), or this is "
-                                     "another part of its memory"));
+        lines.push_back(
+            absl::StrCat(name, " was the same, within the tolerances, in ", SourcesText(first),
+                         ": since then it was written outside of recorded calls (NumPy, Triton), or this is "
+                         "another part of its memory"));
         break;
       case Origin::kCollective:
         lines.push_back(absl::StrCat(name, " is what a collective brought, after its end: ", SourcesText(first)));
         break;
       case Origin::kOnlyInOne:
-        lines.push_back(absl::StrCat(name, " was last returned or written by what the other trace has no call for: ",
-                                     SourcesText(first)));
+        lines.push_back(absl::StrCat(
+            name, " was last returned or written by what the other trace has no call for: ", SourcesText(first)));
         break;
       case Origin::kUncompared:
         lines.push_back(absl::StrCat(name, " was last returned or written by ", SourcesText(first),
                                      ", of which there are no numbers to compare"));
         break;
       case Origin::kUnknown:
-        lines.push_back(absl::StrCat("which call made ", name,
-                                     " is unknown: record with --numbers, or with --ids --outputs"));
+        lines.push_back(
+            absl::StrCat("which call made ", name, " is unknown: record with --numbers, or with --ids --outputs"));
         break;
     }
     if (first.taken.has_value()) {
       const auto& [call, tensor] = *first.taken;
-      lines.push_back(absl::StrCat("first taken by ", Calls(call), ": ", Text(call, false), ", as ",
-                                   TensorName(call, tensor)));
+      lines.push_back(
+          absl::StrCat("first taken by ", Calls(call), ": ", Text(call, false), ", as ", TensorName(call, tensor)));
     }
     return lines;
   }
@@ -335,11 +338,10 @@ class NumberReport {
   std::vector<std::string> Coverage() const {
     std::vector<std::string> lines;
     const auto& tensors = diff_.tensors;
-    std::string text = absl::StrCat(
-        "compared: ", Counted(diff_.compared_tensors(), "tensor", "tensors"), ": ",
-        tensors[static_cast<size_t>(Likeness::kEqual)], " the same bit for bit, ",
-        tensors[static_cast<size_t>(Likeness::kClose)], " within the tolerances, ",
-        tensors[static_cast<size_t>(Likeness::kDifferent)], " different");
+    std::string text = absl::StrCat("compared: ", Counted(diff_.compared_tensors(), "tensor", "tensors"), ": ",
+                                    tensors[static_cast<size_t>(Likeness::kEqual)], " the same bit for bit, ",
+                                    tensors[static_cast<size_t>(Likeness::kClose)], " within the tolerances, ",
+                                    tensors[static_cast<size_t>(Likeness::kDifferent)], " different");
     lines.push_back(std::move(text));
     const auto others = [](const auto& counts) {
       std::vector<std::string> parts;
@@ -354,10 +356,9 @@ class NumberReport {
     if (!diff_.tolerances.empty()) {
       std::vector<std::string> parts;
       for (const auto& [dtypes, tolerances] : diff_.tolerances) {
-        parts.push_back(tolerances == Tolerances()
-                            ? absl::StrCat(dtypes, " exact")
-                            : absl::StrCat(dtypes, " rtol ", Short(tolerances.relative), " atol ",
-                                           Short(tolerances.absolute)));
+        parts.push_back(tolerances == Tolerances() ? absl::StrCat(dtypes, " exact")
+                                                   : absl::StrCat(dtypes, " rtol ", Short(tolerances.relative),
+                                                                  " atol ", Short(tolerances.absolute)));
       }
       lines.push_back(absl::StrCat("tolerances: ", absl::StrJoin(parts, "; ")));
     }
@@ -375,7 +376,8 @@ class NumberReport {
     add(diff_.other_shapes, "tensor", "tensors", " of other shapes");
     add(diff_.tensors[0] - diff_.without_numbers_in_one - diff_.other_shapes, "tensor", "tensors",
         " without numbers in both");
-    lines.push_back(absl::StrCat("not compared: ", not_compared.empty() ? "nothing" : absl::StrJoin(not_compared, ", ")));
+    lines.push_back(
+        absl::StrCat("not compared: ", not_compared.empty() ? "nothing" : absl::StrJoin(not_compared, ", ")));
     if (diff_.compiled) {
       lines.emplace_back(
           "One program is compiled: both have modules (level 3), and parameters and gradients where its optimizer runs "
@@ -399,8 +401,8 @@ class NumberReport {
   }
 
   TextTable Rows(size_t* shown) {
-    const bool steps = std::any_of(diff_.rows.begin(), diff_.rows.end(),
-                                   [](const auto& row) { return !row.first.first.empty(); });
+    const bool steps =
+        std::any_of(diff_.rows.begin(), diff_.rows.end(), [](const auto& row) { return !row.first.first.empty(); });
     std::vector<TextTable::Column> columns;
     if (steps) columns.push_back({"step"});
     for (const char* const title : {"calls", "different", "close", "largest relative difference", "call"}) {
@@ -578,14 +580,14 @@ class NumberReport {
         {"rows", ordered_json::array()}};
     if (options_.summary) return json;
     for (const auto& [key, row] : diff_.rows) {
-      ordered_json one = {{"step", key.first.empty() ? ordered_json() : ordered_json(key.first)},
-                          {diff_.by_module ? "module" : "api",
-                           key.second.empty() ? ordered_json() : ordered_json(key.second)},
-                          {"calls", row.calls},
-                          {"different", row.different},
-                          {"close", row.close},
-                          {"relative", RelativeJson(std::max(row.relative, 0.0))},
-                          {"largest", CallJson(row.call)}};
+      ordered_json one = {
+          {"step", key.first.empty() ? ordered_json() : ordered_json(key.first)},
+          {diff_.by_module ? "module" : "api", key.second.empty() ? ordered_json() : ordered_json(key.second)},
+          {"calls", row.calls},
+          {"different", row.different},
+          {"close", row.close},
+          {"relative", RelativeJson(std::max(row.relative, 0.0))},
+          {"largest", CallJson(row.call)}};
       json["rows"].push_back(std::move(one));
     }
     if (!all_) return json;

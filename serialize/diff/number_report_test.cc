@@ -114,25 +114,26 @@ TEST(NumberReport, Computed) {
   const NumberReportText report = NumbersOf(&a, &b);
   EXPECT_TRUE(report.different);
   // The innermost call.
-  EXPECT_EQ(report.text,
-            "--- A  4 calls\n"
-            "+++ B  4 calls\n"
-            "different: 2 of 3 calls that could be compared, 2 of these though their arguments are the same\n"
-            "\n"
-            "first call with the same arguments and another result: call 3 of A, call 3 of B\n"
-            "  aten::mul.Tensor(Tensor([2, 2], \"float32\"), Tensor([2, 2], \"float32\"))\n"
-            "  step 3, module h.0.fc (Linear), level 2, main-0, thread 0 (thread0)\n"
-            "  result: relative difference 0.2 (absolute 2): min 4 -> 5, max 4 -> 5, mean 4 -> 5, norm 8 -> 10\n"
-            "  inside call 1 of A: torch.mul(Tensor([2, 2], \"float32\"), Tensor([2, 2], \"float32\"))\n"
-            "  its arguments are the same bit for bit: other kernels, libraries or numbers of threads, an operator that "
-            "is not deterministic, or an argument that NumPy or Triton wrote to, which --numbers doesn't see\n"
-            "\n"
-            "step  calls  different  close  largest relative difference  call  API               module\n"
-            "   3      3          2      0                          0.2     3  aten::mul.Tensor  h.0.fc (Linear)\n"
-            "\n"
-            "compared: 8 tensors: 6 the same bit for bit, 0 within the tolerances, 2 different\n"
-            "tolerances: float32 rtol 1.3e-06 atol 1e-05\n"
-            "not compared: 1 call in both without numbers\n");
+  EXPECT_EQ(
+      report.text,
+      "--- A  4 calls\n"
+      "+++ B  4 calls\n"
+      "different: 2 of 3 calls that could be compared, 2 of these though their arguments are the same\n"
+      "\n"
+      "first call with the same arguments and another result: call 3 of A, call 3 of B\n"
+      "  aten::mul.Tensor(Tensor([2, 2], \"float32\"), Tensor([2, 2], \"float32\"))\n"
+      "  step 3, module h.0.fc (Linear), level 2, main-0, thread 0 (thread0)\n"
+      "  result: relative difference 0.2 (absolute 2): min 4 -> 5, max 4 -> 5, mean 4 -> 5, norm 8 -> 10\n"
+      "  inside call 1 of A: torch.mul(Tensor([2, 2], \"float32\"), Tensor([2, 2], \"float32\"))\n"
+      "  its arguments are the same bit for bit: other kernels, libraries or numbers of threads, an operator that "
+      "is not deterministic, or an argument that NumPy or Triton wrote to, which --numbers doesn't see\n"
+      "\n"
+      "step  calls  different  close  largest relative difference  call  API               module\n"
+      "   3      3          2      0                          0.2     3  aten::mul.Tensor  h.0.fc (Linear)\n"
+      "\n"
+      "compared: 8 tensors: 6 the same bit for bit, 0 within the tolerances, 2 different\n"
+      "tolerances: float32 rtol 1.3e-06 atol 1e-05\n"
+      "not compared: 1 call in both without numbers\n");
   const json json = NumbersJson(&a, &b);
   EXPECT_EQ(json["first"]["origin"], "computed");
   EXPECT_EQ(json["first"]["a_call"], 3);
@@ -321,8 +322,7 @@ TEST(NumberReport, OverDtypes) {
   EXPECT_FALSE(report["different"]);
   EXPECT_EQ(report["compared"]["other_dtypes"], json({{{"a", "float32"}, {"b", "bfloat16"}, {"tensors", 3}}}));
   EXPECT_EQ(report["first_in_bits"], nullptr);
-  EXPECT_THAT(NumbersOf(&a, &b).text,
-              HasSubstr("by numbers alone, not bit for bit: float32 against bfloat16 (3)\n"));
+  EXPECT_THAT(NumbersOf(&a, &b).text, HasSubstr("by numbers alone, not bit for bit: float32 against bfloat16 (3)\n"));
 }
 
 // Memory that nothing has written: its contents, of traces with --values, are no difference, nor those of its views.
@@ -432,7 +432,8 @@ TEST(NumberReport, Markdown) {
   options.format = DiffFormat::kMarkdown;
   const std::string text = NumbersOf(&a, &b, {}, options).text;
   EXPECT_THAT(text, HasSubstr("# torchtrace diff --numbers\n"));
-  EXPECT_THAT(text, HasSubstr("## First call with the same arguments and another result\n\n- `call 1 of A, call 1 of B`\n"));
+  EXPECT_THAT(text,
+              HasSubstr("## First call with the same arguments and another result\n\n- `call 1 of A, call 1 of B`\n"));
 }
 
 std::string ErrorOf(Trace* a, Trace* b) {
@@ -449,7 +450,8 @@ TEST(NumberReport, NothingToCompare) {
   AddTwoCalls(&without, 2, 3);
   other.Call(Unary("aten::relu"));
   EXPECT_EQ(ErrorOf(&with, &without), "B has no numbers of tensors: record both with torchtrace run --numbers");
-  EXPECT_EQ(ErrorOf(&without, &without), "A and B have no numbers of tensors: record both with torchtrace run --numbers");
+  EXPECT_EQ(ErrorOf(&without, &without),
+            "A and B have no numbers of tensors: record both with torchtrace run --numbers");
   EXPECT_THAT(ErrorOf(&with, &other), HasSubstr("1 call in common, none with numbers in both"));
   FakeTrace none(Recording());
   EXPECT_THAT(ErrorOf(&with, &none), HasSubstr("have no calls in common"));

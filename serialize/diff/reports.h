@@ -114,8 +114,8 @@ absl::StatusOr<bool> WriteConfigDiff(Trace* a, Trace* b, const DiffOptions& opti
 absl::StatusOr<bool> WriteSequenceDiff(Trace* a, Trace* b, const DiffOptions& options,
                                        const SequenceOptions& sequence_options, std::ostream* out);
 
-// `torchtrace diff --numbers`: the report of what number_diff.h finds, also where nothing differs: then it says what was
-// compared. docs/DIFF.md describes the JSON.
+// `torchtrace diff --numbers`: the report of what number_diff.h finds, also where nothing differs: then it says what
+// was compared. docs/DIFF.md describes the JSON.
 //
 // FailedPrecondition if a trace has calls without order, or no tensor could be compared. Returns whether they differ
 // beyond the tolerances, even if writing to `out` fails: check its state.

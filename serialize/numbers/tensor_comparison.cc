@@ -222,9 +222,8 @@ TensorComparison CompareTensors(const TensorNote& a, const Value* a_tensor, cons
       TolerancesOf(known ? a_tensor->text : "float32", known ? b_tensor->text : "float32", options);
   Distance distance(tolerances);
   // Where other elements are rounded, each may be far off that is a small difference of large numbers.
-  const bool elements =
-      known && !comparison.other_dtypes && a.contents.has_value() && b.contents.has_value() &&
-      AddElements(*a.contents, a_tensor->text, *b.contents, b_tensor->text, &distance, &comparison);
+  const bool elements = known && !comparison.other_dtypes && a.contents.has_value() && b.contents.has_value() &&
+                        AddElements(*a.contents, a_tensor->text, *b.contents, b_tensor->text, &distance, &comparison);
   const bool rounded = comparison.other_dtypes || options.least.relative > 0;
   if (!elements) AddNumbers(*x, *y, rounded, &distance);
   comparison.relative = distance.relative();

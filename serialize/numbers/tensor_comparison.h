@@ -54,8 +54,8 @@ struct TensorComparison {
   uint64_t elements = 0;
 };
 
-// The values describe the tensors; null: unknown. Compares fingerprints, then the elements, if both traces have them and
-// the dtypes are the same, else extremes, mean and norm: these are within the tolerances if all elements are; the
+// The values describe the tensors; null: unknown. Compares fingerprints, then the elements, if both traces have them
+// and the dtypes are the same, else extremes, mean and norm: these are within the tolerances if all elements are; the
 // reverse isn't true.
 TensorComparison CompareTensors(const TensorNote& a, const Value* a_tensor, const TensorNote& b, const Value* b_tensor,
                                 const ToleranceOptions& options = {});

@@ -119,10 +119,18 @@ TEST(TensorComparison, OverDtypes) {
 
 TEST(TensorComparison, OfIntegersIsExact) {
   const auto compare = [](int64_t a, int64_t b, const std::string& b_dtype) {
-    TensorNote::Numbers x = {.finite = 1, .least = static_cast<double>(a), .most = static_cast<double>(a),
-                             .mean = static_cast<double>(a), .norm = static_cast<double>(a), .fingerprint = 1};
-    TensorNote::Numbers y = {.finite = 1, .least = static_cast<double>(b), .most = static_cast<double>(b),
-                             .mean = static_cast<double>(b), .norm = static_cast<double>(b), .fingerprint = 2};
+    TensorNote::Numbers x = {.finite = 1,
+                             .least = static_cast<double>(a),
+                             .most = static_cast<double>(a),
+                             .mean = static_cast<double>(a),
+                             .norm = static_cast<double>(a),
+                             .fingerprint = 1};
+    TensorNote::Numbers y = {.finite = 1,
+                             .least = static_cast<double>(b),
+                             .most = static_cast<double>(b),
+                             .mean = static_cast<double>(b),
+                             .norm = static_cast<double>(b),
+                             .fingerprint = 2};
     const Value x_tensor = Tensor(1, "int64"), y_tensor = Tensor(1, b_dtype);
     return CompareTensors({.numbers = x}, &x_tensor, {.numbers = y}, &y_tensor, {.relative = 0.5, .absolute = 10})
         .likeness;
