@@ -88,7 +88,8 @@ std::optional<uint32_t> VersionOf(const c10::TensorImpl& impl) {
 ReadElements ElementsToRead(const c10::TensorImpl& impl, const Readable& readable, std::optional<uint32_t> version) {
   ReadElements read;
   // What PyTorch didn't allocate, others write to: NumPy's arrays, shared memory.
-  read.known = version.has_value() && impl.unsafe_storage().allocator() != nullptr;
+  const c10::Storage& storage = impl.unsafe_storage();
+  read.known = version.has_value() && (storage.allocator() != nullptr || storage.device_type() != c10::kCPU);
   read.version = version.value_or(0);
   read.type = static_cast<uint8_t>(readable.type);
   read.first = readable.first;
