@@ -536,8 +536,7 @@ class NanFinder {
     NanFinding finding;
     finding.how = NanFinding::kCameIn;
     finding.kinds = fresh;
-    const bool literal =
-        touched != process->touched.end() ? touched->second.literal : kind.lifts && IsInText(*thread);
+    const bool literal = touched != process->touched.end() ? touched->second.literal : kind.lifts && IsInText(*thread);
     finding.literal = (fresh & kHoldsNan) != 0 && literal;
     const std::vector<std::string>& names = ArgumentsOf(thread->calls[thread->open - 1].call.config).tensors.names;
     finding.came_in_by = note.position < names.size() ? names[note.position] : std::to_string(note.position);
@@ -710,8 +709,7 @@ class NanFinder {
     // A view: what its base holds is known.
     if (argument != nullptr && !kind.writes && !kind.writes_later && !constant) return false;
     if (call.call.level == kFrameLevel) return false;  // a module returns what a call in it made
-    Touch(id.storage, {call.call, constant, kind.constant || (kind.lifts && IsInText(*thread))},
-          process);
+    Touch(id.storage, {call.call, constant, kind.constant || (kind.lifts && IsInText(*thread))}, process);
     // It may hold what its arguments do.
     if (const uint8_t held = call.held | call.inside; held != 0) process->storages.Set(id.storage, {}, held);
     return !kind.writes_later && !constant;

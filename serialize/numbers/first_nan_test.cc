@@ -24,8 +24,8 @@ using nlohmann::json;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kNotANumber = std::numeric_limits<double>::quiet_NaN();
 
 const json kRecorded = {{"numbers", "all"}, {"levels", {1, 2, 3}}};
 
@@ -168,9 +168,9 @@ TEST(FirstNan, AlsoOfACallThatRaises) {
 
 TEST(FirstNan, InfinitiesThatAreMeant) {
   Program program;
-  program.Op("aten::masked_fill.Scalar", {{1, 1}}, {{2, 2, 0, 1}}, {FloatValue(-kInfinity)});
+  program.Op("aten::masked_fill.Scalar", {{1, 1}}, {{2, 2, 0, 1}}, {FloatValue(-kInf)});
   program.Op("aten::add.Tensor", {{2, 2, 0, 1}, {1, 1}}, {{3, 3, 0, 1}});
-  program.Op("aten::full", {}, {{4, 4, 0, 4}}, {ItemsValue(ValueTag::kList, {IntValue(4)}), FloatValue(kInfinity)});
+  program.Op("aten::full", {}, {{4, 4, 0, 4}}, {ItemsValue(ValueTag::kList, {IntValue(4)}), FloatValue(kInf)});
   program.Op("aten::_softmax", {{3, 3, 0, 1}}, {{5, 5}});
   EXPECT_EQ(Found(&program), "0 more, 2 meant\n");
   EXPECT_THAT(Report(&program),
@@ -184,7 +184,7 @@ TEST(FirstNan, InfinitiesThatAreMeant) {
 TEST(FirstNan, AnInfiniteFactorIsNotMeant) {
   Program program;
   program.Enter(
-      MakeConfig(2, "aten::add_.Tensor", {TensorValue({4}), TensorValue({4})}, {{"alpha", FloatValue(kInfinity)}}), "",
+      MakeConfig(2, "aten::add_.Tensor", {TensorValue({4}), TensorValue({4})}, {{"alpha", FloatValue(kInf)}}), "",
       Notes({{1, 1}, {2, 2}}));
   program.Finish({{1, 1, 0, 4}});
   EXPECT_EQ(Found(&program), "made 0 inf; 0 more, 0 meant\n");
@@ -211,7 +211,7 @@ TEST(FirstNan, ANanThatBecomesAnInfinityIsTheSame) {
 
 TEST(FirstNan, ALiteral) {
   Program program;
-  program.Op("aten::fill_.Scalar", {{1, 1}}, {{1, 1, 4}}, {FloatValue(kNan)});
+  program.Op("aten::fill_.Scalar", {{1, 1}}, {{1, 1, 4}}, {FloatValue(kNotANumber)});
   EXPECT_EQ(Found(&program), "made 0 nan literal; 0 more, 0 meant\n");
 }
 
@@ -254,7 +254,7 @@ TEST(FirstNan, ConstantsOfOneElement) {
 
 TEST(FirstNan, TensorsOfLiteralsAndOfData) {
   Program literal;
-  literal.Begin("torch.tensor", {}, {ItemsValue(ValueTag::kList, {FloatValue(kNan)})});
+  literal.Begin("torch.tensor", {}, {ItemsValue(ValueTag::kList, {FloatValue(kNotANumber)})});
   literal.Op("aten::lift_fresh", {Unknown(1, 1)}, {Unknown(1, 1)});
   literal.Finish({Unknown(1, 1)});
   literal.Op("aten::mul.Tensor", {{1, 1, 1, 1}}, {{2, 2, 1, 1}});
@@ -322,7 +322,7 @@ TEST(FirstNan, Contents) {
         &bytes);
     return bytes;
   };
-  const auto nan = static_cast<float>(kNan);
+  const auto nan = static_cast<float>(kNotANumber);
   const auto call = [&](const char* api, const std::string& before, const std::string& after) {
     program.Enter(MakeConfig(2, api, before.empty() ? std::vector<Value>{} : std::vector<Value>{TensorValue({2})}), "",
                   before);
@@ -456,7 +456,8 @@ TEST(FirstNan, NotesOfAnyBytes) {
       return bytes;
     };
     for (int i = 0; i < 20; ++i) {
-      const T a = {random() % 5, random() % 5, random() % 2}, b = {random() % 5, random() % 5, random() % 2, 0, random() % 2 == 0};
+      const T a = {random() % 5, random() % 5, random() % 2},
+              b = {random() % 5, random() % 5, random() % 2, 0, random() % 2 == 0};
       program.Enter(MakeConfig(static_cast<int>(random() % 6), i % 2 == 0 ? "aten::_foreach_add_" : "c10d::send",
                                {TensorValue({static_cast<int64_t>(random()) << 40, 4}), TensorValue({4})}),
                     any("\1\0\1"), any(Notes({a, b})));
