@@ -209,6 +209,9 @@ std::unique_ptr<App> MakeRunApp(RunOptions* options) {
        "most, mean and norm of the others, and a fingerprint; with =results not of arguments; includes --outputs and "
        "--ids (see docs/VALUES.md)",
        OneOf(WhichNumbersChoices())},
+      {kCapture, "--stop-on-nan", &recording.stop_on_nan, "",
+       "Raise FloatingPointError at an operator that returns or writes a NaN though its arguments have none; level 2, "
+       "tensors in CPU memory; includes --numbers"},
       {kCapture, "--stacks{all}", &options->stacks, "[=all|first]",
        "Record the Python stack of every call, or with --stacks=first of the first 3 calls of each config on a thread "
        "(see docs/STACKS.md)",

@@ -239,6 +239,7 @@ class Trace:
         int_ranges="first",
         values=0,
         numbers=None,
+        stop_on_nan=False,
     ):
         if stack_format not in STACK_FORMATS:
             formats = ", ".join(STACK_FORMATS)
@@ -284,6 +285,7 @@ class Trace:
             "int_ranges": _which_calls(int_ranges, "int_ranges"),
             "values": _size(values, "values"),
             "numbers": _which_numbers(numbers),
+            "stop_on_nan": bool(stop_on_nan),
         }
         self.path = None
         self.joined = False

@@ -183,9 +183,8 @@ TEST(FirstNan, InfinitiesThatAreMeant) {
 // A learning rate of infinity isn't a mask.
 TEST(FirstNan, AnInfiniteFactorIsNotMeant) {
   Program program;
-  program.Enter(
-      MakeConfig(2, "aten::add_.Tensor", {TensorValue({4}), TensorValue({4})}, {{"alpha", FloatValue(kInf)}}), "",
-      Notes({{1, 1}, {2, 2}}));
+  program.Enter(MakeConfig(2, "aten::add_.Tensor", {TensorValue({4}), TensorValue({4})}, {{"alpha", FloatValue(kInf)}}),
+                "", Notes({{1, 1}, {2, 2}}));
   program.Finish({{1, 1, 0, 4}});
   EXPECT_EQ(Found(&program), "made 0 inf; 0 more, 0 meant\n");
 }

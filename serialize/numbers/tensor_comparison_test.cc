@@ -15,7 +15,6 @@
 namespace torchtrace {
 namespace {
 
-
 std::string FloatBytes(const std::vector<float>& elements) {
   std::string bytes(elements.size() * sizeof(float), '\0');
   if (!elements.empty()) std::memcpy(bytes.data(), elements.data(), bytes.size());
@@ -156,7 +155,8 @@ TEST(TensorComparison, Unknown) {
 
 // A sum that is beyond a double's range has no mean.
 TEST(TensorComparison, Overflow) {
-  TensorNote::Numbers a = {.finite = 2, .least = -1e308, .most = 1e308, .mean = std::numeric_limits<double>::quiet_NaN(), .fingerprint = 1};
+  TensorNote::Numbers a = {
+      .finite = 2, .least = -1e308, .most = 1e308, .mean = std::numeric_limits<double>::quiet_NaN(), .fingerprint = 1};
   a.norm = std::numeric_limits<double>::infinity();
   TensorNote::Numbers b = a;
   b.fingerprint = 2;

@@ -28,6 +28,7 @@ void ForEachMember(Options& options, const Visit& visit) {
   visit("int_ranges", options.int_ranges);
   visit("values", options.values);
   visit("numbers", options.numbers);
+  visit("stop_on_nan", options.stop_on_nan);
   visit("skip", options.skip);
   visit("duration_ns", options.duration_ns);
   visit("first", options.first);
@@ -156,12 +157,17 @@ std::string FormatRecordingOptions(const RecordingOptions& options) {
 }
 
 void ResolveImplied(RecordingOptions* options) {
+  if (options->stop_on_nan) options->numbers = WhichNumbers::kAll;
   if (options->numbers == WhichNumbers::kNone) return;
   options->outputs = true;
   options->ids = true;
 }
 
 absl::Status CheckRecordingOptions(const RecordingOptions& options) {
+  if (options.stop_on_nan &&
+      std::find(options.levels.begin(), options.levels.end(), kDispatchLevel) == options.levels.end()) {
+    return absl::InvalidArgumentError("stop-on-nan stops at operators, which level 2 records: add 2 to the levels");
+  }
   if (options.max_size == 0 || (!options.outermost && options.frame_depth == 0)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("max-size can't be combined with ",
                                                  options.outermost ? "outermost" : "frame-depth",

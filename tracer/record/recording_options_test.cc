@@ -35,7 +35,7 @@ TEST(RecordingOptionsTest, EveryMemberCrosses) {
     } else if (name == "int_ranges" || name == "stacks") {
       value = WhichCallsName(WhichCalls::kAll);
     } else if (name == "numbers") {
-      value = WhichNumbersName(WhichNumbers::kResults);
+      value = WhichNumbersName(WhichNumbers::kAll);  // which stop_on_nan needs
     } else if (value.is_string()) {
       value = name + "\n\"é";
     } else if (value.is_array()) {
@@ -62,6 +62,16 @@ TEST(RecordingOptionsTest, NumbersNeedOutputsAndIdentities) {
   ASSERT_TRUE(options.ok()) << options.status();
   EXPECT_EQ(options->numbers, WhichNumbers::kAll);
   EXPECT_TRUE(options->outputs && options->ids);
+}
+
+TEST(RecordingOptionsTest, StoppingOnNanNeedsNumbersAndOperators) {
+  const absl::StatusOr<RecordingOptions> options = ParseRecordingOptions(R"({"stop_on_nan": true, "levels": [1, 2]})");
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->numbers, WhichNumbers::kAll);
+  EXPECT_TRUE(CheckRecordingOptions(*options).ok());
+  RecordingOptions without_operators = *options;
+  without_operators.levels = {1};
+  EXPECT_THAT(CheckRecordingOptions(without_operators).message(), HasSubstr("add 2 to the levels"));
 }
 
 TEST(RecordingOptionsTest, BytesThatAreNoTextAreReplaced) {

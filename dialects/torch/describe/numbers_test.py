@@ -212,6 +212,32 @@ def test_programs_compute_the_same():
     assert recorded().stdout == recorded(numbers="results").stdout == plain != ""
 
 
+STOPPED = """
+import torch
+def show(what):
+    try:
+        what()
+    except FloatingPointError as error:
+        print(str(error).split()[0])
+negative = torch.tensor([1.0, -1.0], requires_grad=True)
+show(lambda: torch.log(negative))
+zeros = torch.zeros(2, requires_grad=True)
+show(lambda: (torch.sqrt(zeros) * 0).sum().backward())
+nan = torch.tensor([float("nan"), 1.0])
+show(lambda: (nan + 1).sum())
+show(lambda: nan.log())
+torch._foreach_mul_([torch.tensor([float("inf")])], 0.0)
+"""
+
+
+def test_stops_where_a_nan_is_made():
+    stopped = trace(STOPPED, levels="1,2", options=("--stop-on-nan",))
+    assert stopped.exit_code == 1
+    assert stopped.stdout.splitlines() == ["aten::log", "aten::div.Tensor"]
+    assert "FloatingPointError: aten::_foreach_mul_.Scalar made a NaN" in stopped.stderr
+    assert stopped.of("aten::_foreach_mul_.Scalar")[0].outcome == "returned"
+
+
 @functools.cache
 def samples():
     options = ("--numbers", "--values", "1MB")

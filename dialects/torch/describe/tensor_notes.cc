@@ -148,6 +148,7 @@ void TakeNotes(const c10::TensorImpl& impl, ConfigBuilder* config) {
       const FoundNumbers found =
           NumbersOfTensor(impl, number.state.get(), elements, /*arguments=*/numbers == WhichNumbers::kAll);
       note.numbers = found.now;
+      if (found.now && found.now->nans != 0) (elements == Elements::kRead ? t_took_nan : t_made_nan) = true;
       if (found.later.read != nullptr) NoteLater(found.later, config);
     }
   }
@@ -210,6 +211,7 @@ absl::Status TensorNotesHook::Install() {
   g_contents_bytes = options_.values;
   g_numbers = options_.numbers;
   g_what_is_written_wanted = options_.numbers != WhichNumbers::kNone;
+  g_stops_on_nan = options_.stop_on_nan;
   if (options_.numbers != WhichNumbers::kNone) BeginDeviceNotes();
   g_tensor_notes_wanted = options_.ids || g_ranges || options_.values != 0;
   return absl::OkStatus();
@@ -218,6 +220,7 @@ absl::Status TensorNotesHook::Install() {
 void TensorNotesHook::Uninstall() {
   g_tensor_notes_wanted = false;
   g_what_is_written_wanted = false;
+  g_stops_on_nan = false;
   if (g_numbers.exchange(WhichNumbers::kNone) != WhichNumbers::kNone) EndDeviceNotes();
   g_identities = false;
   EndObjectNumbers();

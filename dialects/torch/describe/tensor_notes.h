@@ -19,6 +19,11 @@ inline std::atomic<bool> g_tensor_notes_wanted{false};
 // Whether there are notes on what calls write.
 inline std::atomic<bool> g_what_is_written_wanted{false};
 
+// With --stop-on-nan: whether tensors that were described since these were reset, of arguments and of results, had NaN.
+inline std::atomic<bool> g_stops_on_nan{false};
+inline constinit thread_local bool t_took_nan = false;
+inline constinit thread_local bool t_made_nan = false;
+
 // DescribeTensor calls this after each tensor. It is as passive: it reads elements on the CPU, from memory that is
 // already there, and numbers on CUDA devices (device_notes.h); for first notes (ConfigBuilder), which need no option,
 // it first checks that the memory is readable.

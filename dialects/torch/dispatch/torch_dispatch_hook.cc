@@ -16,6 +16,7 @@
 #include <string_view>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "dialects/torch/common/compile_contexts.h"
@@ -27,6 +28,7 @@
 #include "dialects/torch/dispatch/threads_with_key.h"
 #include "dialects/torch/dispatch/unboxed_operators.h"
 #include "dialects/torch/dispatch/virtual_functions.h"
+#include "serialize/model/config.h"
 #include "tracer/python/python_patch.h"
 #include "tracer/record/thread_state.h"
 
@@ -108,9 +110,42 @@ template <typename Described>
   t_thread.Raise(name, [&](ConfigBuilder* config) { described.DescribeException(config); });
 }
 
+// Ends a call that made a NaN, for --stop-on-nan.
+class NanStop {
+ public:
+  // Once the call is entered, and before it is made.
+  explicit NanStop(bool recorded)
+      : on_(recorded && g_stops_on_nan.load(std::memory_order_relaxed)), took_(on_ && t_took_nan) {}
+
+  void BeforeEnd() const {
+    if (on_) [[unlikely]]
+      t_made_nan = false;
+  }
+  void AfterEnd(std::string_view head) const {
+    if (on_ && !took_ && t_made_nan) [[unlikely]]
+      Raise(std::string(ReadConfigHead(head).api));
+  }
+
+ private:
+  [[noreturn]] static void Raise(const std::string& name) {
+    const pybind11::gil_scoped_acquire gil;
+    PyErr_Format(PyExc_FloatingPointError,
+                 "%s made a NaN: its arguments have none (torchtrace run --stop-on-nan; torchtrace nan shows the call)",
+                 name.c_str());
+    python_error error;
+    error.persist();
+    throw error;
+  }
+
+  const bool on_;
+  const bool took_;
+};
+
 // Records the entry of an operator's call as ThreadState::Enter does.
 template <typename Describe>
 bool Enter(const Describe& describe) {
+  if (g_stops_on_nan.load(std::memory_order_relaxed)) [[unlikely]]
+    t_took_nan = false;
   const bool recorded = t_thread.Enter(describe);
   if (!recorded) PutKeyRight();
   return recorded;
@@ -140,6 +175,7 @@ class BoxedCall {
     DescribeWritten(plan, &ArgumentPlan::after, config);
     DescribeResults(plan, under_way_, stack_, config);
   }
+  std::string_view head() const { return t_plans.Get(op_.schema()).head; }
   bool DescribesException() const { return !arguments_.empty(); }
   void DescribeException(ConfigBuilder* config) const {
     DescribeWritten(t_plans.Get(op_.schema()), &ArgumentPlan::after_exception, config);
@@ -159,13 +195,21 @@ class BoxedCall {
 // Makes a call, and records its end if its entry is `recorded`, as `described` describes it.
 template <typename Call, typename Described>
 auto RecordEnd(bool recorded, const Described& described, Call&& call) -> decltype(call()) {
+  const NanStop nan_stop(recorded);
   try {
     if constexpr (std::is_void_v<decltype(call())>) {
       call();
-      if (recorded) t_thread.Leave([&](ConfigBuilder* config) { described.DescribeEnd(config); });
+      if (!std::exchange(recorded, false)) return;
+      nan_stop.BeforeEnd();
+      t_thread.Leave([&](ConfigBuilder* config) { described.DescribeEnd(config); });
+      nan_stop.AfterEnd(described.head());
     } else {
       decltype(auto) result = call();
-      if (recorded) t_thread.Leave([&](ConfigBuilder* config) { described.DescribeEnd(result, config); });
+      if (std::exchange(recorded, false)) {
+        nan_stop.BeforeEnd();
+        t_thread.Leave([&](ConfigBuilder* config) { described.DescribeEnd(result, config); });
+        nan_stop.AfterEnd(described.head());
+      }
       return result;
     }
   } catch (const abi::__forced_unwind&) {
@@ -283,6 +327,7 @@ class UnboxedCall {
     DescribeWritten(unboxed_, values_, &ArgumentPlan::after, config);
     DescribeResults(*unboxed_.plan, IsUnderWay(*unboxed_.plan, values_), result, config);
   }
+  std::string_view head() const { return unboxed_.plan->head; }
   bool DescribesException() const { return unboxed_.plan->writes; }
   void DescribeException(ConfigBuilder* config) const {
     DescribeWritten(unboxed_, values_, &ArgumentPlan::after_exception, config);
@@ -362,6 +407,7 @@ c10::intrusive_ptr<c10::TensorImpl> DetachInPython(const Table* table, const c10
     void DescribeEnd(const c10::intrusive_ptr<c10::TensorImpl>& result, ConfigBuilder* config) const {
       DescribeResults(t_plans.Get(op.schema()), /*under_way=*/false, result, config);
     }
+    std::string_view head() const { return t_plans.Get(op.schema()).head; }
     bool DescribesException() const { return false; }
     void DescribeException(ConfigBuilder*) const {}
   };
