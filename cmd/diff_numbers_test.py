@@ -52,6 +52,9 @@ def numbers(a, b, *args, cwd):
 
 
 def test_a_trace_is_the_same_as_itself():
+    later = diff("--numbers", LOGS / "later.ttlog", LOGS / "later.ttlog")
+    assert (later.status, later.err) == (0, "")
+    assert "compared: 7 tensors: 7 the same bit for bit" in later.out
     log = LOGS / "numbers.ttlog"
     done = diff("--numbers", log, log)
     assert (done.status, done.err) == (0, "")

@@ -241,3 +241,13 @@ def test_sample_with_numbers():
     assert len(json.loads(both.out)["traces"]) == 2
     text = torchtrace("nan", numbers, numbers)
     assert text.status == 1 and text.out.count(f" of {numbers}\n") == 2
+
+
+def test_numbers_that_came_later():
+    later = tool.ROOT / "testdata/logs/v1/later.ttlog"
+    [trace] = json.loads(torchtrace("nan", later, "--format", "json").out)["traces"]
+    [process] = trace["processes"]
+    [finding] = process["findings"]
+    assert (finding["how"], finding["call"], finding["api"]) == ("came in", 0, "aten::mul.Tensor")
+    looked = process["looked_at"]
+    assert looked["arguments"] == 2 and looked["tensors"] == 5 and looked["tensors_too_late"] == 0

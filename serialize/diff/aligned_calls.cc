@@ -51,9 +51,14 @@ SequenceCursor::Place SequenceCursor::Next(const CallRecord& call) {
   return place;
 }
 
-PartnerCalls::PartnerCalls(Trace* trace, SequenceCursor cursor, std::function<void(const WholeCall&)> alone,
-                           uint64_t max_waiting_bytes)
-    : trace_(trace), cursor_(std::move(cursor)), alone_(std::move(alone)), max_waiting_bytes_(max_waiting_bytes) {
+PartnerCalls::PartnerCalls(Trace* trace, bool has_later, SequenceCursor cursor,
+                           std::function<void(const WholeCall&)> alone, uint64_t max_waiting_bytes)
+    : trace_(trace),
+      has_later_(has_later),
+      later_notes_(trace),
+      cursor_(std::move(cursor)),
+      alone_(std::move(alone)),
+      max_waiting_bytes_(max_waiting_bytes) {
   try {
     thread_ = std::thread([this] { Read(); });
   } catch (const std::system_error&) {
@@ -85,7 +90,7 @@ void PartnerCalls::Read() {
     if (steps.size() < kStepsAtOnce) return absl::OkStatus();
     return Push(&steps) ? absl::OkStatus() : finished;
   };
-  absl::Status read = trace_->Read([&](const CallRecord& record) -> absl::Status {
+  const auto take = [&](const CallRecord& record) -> absl::Status {
     std::vector<Open>& open = threads.Of(record);
     if (record.kind == CallRecord::kEnter) {
       // Calls as deep as this one have ended, though their ends are lost.
@@ -120,7 +125,8 @@ void PartnerCalls::Read() {
     step.call.written = record.result.written;
     steps.push_back(std::move(step));
     return push();
-  });
+  };
+  absl::Status read = has_later_ ? later_notes_.Read(take) : trace_->Read(take);
   if (read == finished) read = absl::OkStatus();
   Push(&steps);
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -129,8 +135,14 @@ void PartnerCalls::Read() {
   changed_.notify_all();
 }
 
+uint64_t PartnerCalls::too_late() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return too_late_;
+}
+
 bool PartnerCalls::Push(Steps* steps) {
   std::unique_lock<std::mutex> lock(mutex_);
+  too_late_ = later_notes_.all_too_late();
   changed_.wait(lock, [this] { return !bounded_ || cancelled_ || ready_.size() < kMaxReady; });
   if (cancelled_) return false;
   ready_.push_back(std::move(*steps));

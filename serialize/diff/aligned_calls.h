@@ -22,6 +22,7 @@
 #include "serialize/diff/by_thread.h"
 #include "serialize/diff/call_sequences.h"
 #include "serialize/diff/sequence_diff.h"
+#include "serialize/numbers/later_notes_reader.h"
 #include "serialize/trace/trace.h"
 
 namespace torchtrace {
@@ -99,9 +100,9 @@ class PartnerCalls {
   static constexpr uint64_t kMaxWaitingBytes = uint64_t{2} << 30;
 
   // `alone` gets the calls that only B has, in the order of their ends, before Entered or Ended return what comes after
-  // that. `trace` was read before: the tables of its configs don't
-  // grow. All arguments must outlive it.
-  PartnerCalls(Trace* trace, SequenceCursor cursor, std::function<void(const WholeCall&)> alone,
+  // that. `trace` was read before: the tables of its configs don't grow. `has_later`: it has notes that came later than
+  // their calls. All arguments must outlive it.
+  PartnerCalls(Trace* trace, bool has_later, SequenceCursor cursor, std::function<void(const WholeCall&)> alone,
                uint64_t max_waiting_bytes = kMaxWaitingBytes);
   ~PartnerCalls();
   PartnerCalls(const PartnerCalls&) = delete;
@@ -115,6 +116,8 @@ class PartnerCalls {
 
   // Of the reading; ResourceExhausted if too many calls wait.
   const absl::Status& status() const { return status_; }
+  // Tensors whose notes came when their calls could wait no longer, as far as B was read.
+  uint64_t too_late();
 
  private:
   using Key = std::pair<uint32_t, uint64_t>;  // sequence and ordinal
@@ -135,6 +138,8 @@ class PartnerCalls {
   void PassAlone(uint64_t order);
 
   Trace* const trace_;
+  const bool has_later_;
+  LaterNotesReader later_notes_;
   SequenceCursor cursor_;
   const std::function<void(const WholeCall&)> alone_;
   const uint64_t max_waiting_bytes_;
@@ -150,6 +155,7 @@ class PartnerCalls {
   bool bounded_ = true;       // false: there is no second thread, and all is read at once
   bool cancelled_ = false;
   bool done_ = false;
+  uint64_t too_late_ = 0;
   absl::Status read_;
   std::thread thread_;
 };

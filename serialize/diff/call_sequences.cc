@@ -24,9 +24,11 @@ using LevelSymbols = std::pair<int, std::vector<uint32_t>>;
 }  // namespace
 
 absl::StatusOr<std::vector<CallSequence>> ReadSequences(Trace* trace, const std::vector<uint32_t>& symbols,
-                                                        bool levels_together) {
+                                                        bool levels_together, bool* has_later) {
+  const LaterNotesShown shown(trace, has_later != nullptr);
   ByThread<std::vector<LevelSymbols>> threads;
   const absl::Status read = trace->Read([&](const CallRecord& call) {
+    if (call.kind == CallRecord::kLater && has_later != nullptr) *has_later = true;
     if (call.kind != CallRecord::kEnter) return absl::OkStatus();
     const uint32_t symbol = SymbolOf(call, symbols);
     if (symbol == CommonConfigs::kLeftOut) return absl::OkStatus();

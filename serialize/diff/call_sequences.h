@@ -26,9 +26,10 @@ struct CallSequence {
 };
 
 // Sorted by process, thread and level. `symbols` is indexed by ConfigId; calls without a config, and those whose symbol
-// is CommonConfigs::kLeftOut, are in no sequence. Call trace->Count() first.
+// is CommonConfigs::kLeftOut, are in no sequence. Call trace->Count() first. `has_later`, unless it is null: whether
+// notes came later than their calls.
 absl::StatusOr<std::vector<CallSequence>> ReadSequences(Trace* trace, const std::vector<uint32_t>& symbols,
-                                                        bool levels_together);
+                                                        bool levels_together, bool* has_later = nullptr);
 
 // A call around another one.
 struct OuterCall {

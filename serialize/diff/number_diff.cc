@@ -18,6 +18,7 @@
 #include "serialize/model/config.h"
 #include "serialize/model/graph_calls.h"
 #include "serialize/model/levels.h"
+#include "serialize/numbers/later_notes_reader.h"
 #include "serialize/numbers/tensor_numbers.h"
 #include "serialize/trace/parsed_tags.h"
 #include "serialize/trace/run_facts.h"
@@ -188,18 +189,20 @@ class NumberComparison {
     if (absl::Status s = CheckRecorded(); !s.ok()) return s;
     if (absl::Status s = AlignBoth(); !s.ok()) return s;
     PrepareRows();
-    PartnerCalls partners(b_.trace, SequenceCursor(alignment_, false, b_.symbols),
+    PartnerCalls partners(b_.trace, b_.has_later, SequenceCursor(alignment_, false, b_.symbols),
                           [this](const WholeCall& call) { TouchAlone(&b_, call); });
     SequenceCursor cursor(alignment_, true, a_.symbols);
-    absl::Status read = a_.trace->Read([&](const CallRecord& record) -> absl::Status {
+    const auto take = [&](const CallRecord& record) -> absl::Status {
       if (record.kind == CallRecord::kEnter) {
         Enter(record, &cursor, &partners);
       } else {
         End(record, &partners);
       }
       return partners.status();
-    });
-    if (!read.ok()) return read;
+    };
+    LaterNotesReader later_notes(a_.trace);
+    if (absl::Status s = a_.has_later ? later_notes.Read(take) : a_.trace->Read(take); !s.ok()) return s;
+    result_.too_late = later_notes.all_too_late() + partners.too_late();
     if (absl::Status s = CheckCompared(); !s.ok()) return s;
     FinishRows();
     FinishFirst();
@@ -214,6 +217,7 @@ class NumberComparison {
     ParsedConfigs configs;
     RecentStorages storages;
     bool has_results = false;
+    bool has_later = false;  // notes that came later than their calls
   };
 
   // A call of A that is under way.
@@ -286,7 +290,7 @@ class NumberComparison {
     b_.symbols = configs_.Add(*b_.trace, scope_);
     const auto read = [this](Side* side) -> absl::Status {
       absl::StatusOr<std::vector<CallSequence>> sequences =
-          ReadSequences(side->trace, side->symbols, options_.levels_together);
+          ReadSequences(side->trace, side->symbols, options_.levels_together, &side->has_later);
       if (!sequences.ok()) return sequences.status();
       side->sequences = *std::move(sequences);
       return absl::OkStatus();

@@ -140,6 +140,7 @@ struct NumberDiff {
   uint64_t without_numbers_in_one = 0;   // of the unknown ones
   uint64_t without_numbers_in_a = 0;     // of these, those that A has none of
   uint64_t other_shapes = 0;             // of the unknown ones
+  uint64_t too_late = 0;                 // tensors whose numbers came too long after their calls to be read
   bool compiled = false;                 // one of the traces is of a compiled program, the other isn't
   uint64_t in_backward = 0;              // calls that were not compared, because compilation changes their order
   // Tensors that were compared and have other dtypes or devices, by these: `float32 -> bfloat16`.
@@ -161,7 +162,7 @@ struct NumberDiff {
 
 // Fills `configs`, which must be empty. The scope should ignore dtypes, devices and strides. FailedPrecondition if no
 // tensor can be compared. Reads each trace twice. Memory grows with the calls as for CompareSequences, with the rows,
-// and as PartnerCalls says; of tensors, only the storages touched last are known.
+// and as PartnerCalls and LaterNotesReader say; of tensors, only the storages touched last are known.
 absl::StatusOr<NumberDiff> CompareNumbers(Trace* a, Trace* b, const DiffScope& scope, const NumberDiffOptions& options,
                                           CommonConfigs* configs);
 

@@ -378,6 +378,10 @@ class NumberReport {
         " without numbers in both");
     lines.push_back(
         absl::StrCat("not compared: ", not_compared.empty() ? "nothing" : absl::StrJoin(not_compared, ", ")));
+    if (diff_.too_late > 0) {
+      lines.push_back(absl::StrCat("Of ", Counted(diff_.too_late, "tensor", "tensors"),
+                                   " the numbers came too long after their calls to be read."));
+    }
     if (diff_.compiled) {
       lines.emplace_back(
           "One program is compiled: both have modules (level 3), and parameters and gradients where its optimizer runs "
@@ -574,7 +578,8 @@ class NumberReport {
           {"tensors_without_numbers_in_a", diff_.without_numbers_in_a},
           {"tensors_without_numbers_in_b", diff_.without_numbers_in_one - diff_.without_numbers_in_a},
           {"tensors_without_numbers", diff_.tensors[0] - diff_.without_numbers_in_one - diff_.other_shapes},
-          {"tensors_of_other_shapes", diff_.other_shapes}}},
+          {"tensors_of_other_shapes", diff_.other_shapes},
+          {"tensors_too_late", diff_.too_late}}},
         {"first", FirstJson(diff_.first)},
         {"first_in_bits", FirstJson(diff_.first_in_bits)},
         {"rows", ordered_json::array()}};

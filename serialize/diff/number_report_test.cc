@@ -61,12 +61,24 @@ DiffOptions NumberScope() {
   return options;
 }
 
-NumberReportText NumbersOf(Trace* a, Trace* b, const NumberDiffOptions& number_options = {},
-                           DiffOptions options = NumberScope()) {
+NumberReportText NumbersOnce(Trace* a, Trace* b, const NumberDiffOptions& number_options, const DiffOptions& options) {
   std::ostringstream out;
   const absl::StatusOr<bool> different = WriteNumberDiff(a, b, options, number_options, &out);
   EXPECT_TRUE(different.ok()) << different.status();
   return {different.ok() && *different, out.str()};
+}
+
+// Also of the traces with numbers that come later: it must be the same.
+NumberReportText NumbersOf(Trace* a, Trace* b, const NumberDiffOptions& number_options = {},
+                           const DiffOptions& options = NumberScope()) {
+  NumberReportText report = NumbersOnce(a, b, number_options, options);
+  for (const uint32_t seed : {1, 2, 3, 4, 5}) {
+    const auto later_a = WithLaterNumbers(a, seed), later_b = WithLaterNumbers(b, seed);
+    EXPECT_EQ(NumbersOnce(later_a.get(), b, number_options, options).text, report.text) << seed;
+    EXPECT_EQ(NumbersOnce(a, later_b.get(), number_options, options).text, report.text) << seed;
+    EXPECT_EQ(NumbersOnce(later_a.get(), later_b.get(), number_options, options).text, report.text) << seed;
+  }
+  return report;
 }
 
 json NumbersJson(Trace* a, Trace* b, const NumberDiffOptions& number_options = {}) {

@@ -15,6 +15,7 @@
 #include "serialize/forms/call_labels.h"
 #include "serialize/model/config.h"
 #include "serialize/model/levels.h"
+#include "serialize/numbers/later_notes_reader.h"
 #include "serialize/numbers/tensor_numbers.h"
 #include "serialize/trace/forward_calls.h"
 
@@ -191,30 +192,28 @@ struct Written {
 
 class NanFinder {
  public:
-  NanFinder(Trace* trace, const NanOptions& options)
+  // `has_later`: the trace is known to have notes that came later than their calls.
+  NanFinder(Trace* trace, const NanOptions& options, bool has_later)
       : trace_(trace),
+        has_later_(has_later),
         selector_(trace, options),
         counting_(options.nan_only ? kHoldsNan : kHoldsNan | kHoldsInfinity) {}
 
   absl::StatusOr<std::vector<ProcessNans>> Run() {
     if (absl::Status s = selector_.Prepare(); !s.ok()) return s;
-    absl::Status read = trace_->Read([this](const CallRecord& record) -> absl::Status {
-      Process& process = ProcessOf(record);
-      Thread& thread = threads_[{record.process, record.thread}];
-      if (record.kind == CallRecord::kEnter) {
-        Enter(record, &process, &thread);
-      } else {
-        End(record, &process, &thread);
-      }
-      return absl::OkStatus();
-    });
-    if (!read.ok()) return read;
+    LaterNotesReader later_notes(trace_);
+    if (absl::Status s =
+            has_later_ ? later_notes.Read([this](const CallRecord& record) { return Take(record); }) : ReadUntilLater();
+        !s.ok()) {
+      return s;
+    }
     std::vector<ProcessNans> result(trace_->processes().size());
     bool has_numbers = false, has_results = false;
     for (size_t i = 0; i < processes_.size() && i < result.size(); ++i) {
       if (processes_[i] == nullptr) continue;
       result[i] = std::move(processes_[i]->result);
       result[i].forgot = processes_[i]->forgot || processes_[i]->storages.forgot();
+      if (i < later_notes.too_late().size()) result[i].counts.too_late = later_notes.too_late()[i];
       has_numbers = has_numbers || result[i].has_numbers;
       has_results = has_results || result[i].has_results;
     }
@@ -231,7 +230,30 @@ class NanFinder {
     return result;
   }
 
+  // Whether Run has found such notes, and has no result.
+  bool found_later() const { return found_later_; }
+
  private:
+  absl::Status ReadUntilLater() {
+    const LaterNotesShown shown(trace_);
+    return trace_->Read([this](const CallRecord& record) -> absl::Status {
+      if (record.kind != CallRecord::kLater) return Take(record);
+      found_later_ = true;
+      return absl::CancelledError();
+    });
+  }
+
+  absl::Status Take(const CallRecord& record) {
+    Process& process = ProcessOf(record);
+    Thread& thread = threads_[{record.process, record.thread}];
+    if (record.kind == CallRecord::kEnter) {
+      Enter(record, &process, &thread);
+    } else {
+      End(record, &process, &thread);
+    }
+    return absl::OkStatus();
+  }
+
   struct OpenCall {
     NanCall call;
     uint32_t depth = 0;
@@ -950,6 +972,8 @@ class NanFinder {
   }
 
   Trace* const trace_;
+  const bool has_later_;
+  bool found_later_ = false;
   CallSelector selector_;
   const uint8_t counting_;                             // the kinds that count
   std::vector<Kind> kinds_;                            // by ConfigId
@@ -968,7 +992,9 @@ class NanFinder {
 }  // namespace
 
 absl::StatusOr<std::vector<ProcessNans>> FindNans(Trace* trace, const NanOptions& options) {
-  return NanFinder(trace, options).Run();
+  NanFinder finder(trace, options, /*has_later=*/false);
+  absl::StatusOr<std::vector<ProcessNans>> nans = finder.Run();
+  return finder.found_later() ? NanFinder(trace, options, /*has_later=*/true).Run() : std::move(nans);
 }
 
 }  // namespace torchtrace

@@ -94,6 +94,7 @@ struct NanCounts {
   std::map<std::string, uint64_t> without_by_api;  // of them; the first APIs
   uint64_t arguments = 0;
   uint64_t arguments_without = 0;
+  uint64_t too_late = 0;  // tensors whose numbers came too long after their calls to be read
 };
 
 struct ProcessNans {
@@ -123,9 +124,10 @@ struct NanOptions : CallSelection {
   size_t width = 0;  // of a line of text, in characters; 0: unlimited
 };
 
-// By process. Reads the trace once. Memory grows with processes, threads, open calls, configs, parameters and storages
-// that hold a NaN or infinity, of the last of which it keeps a limited number. FailedPrecondition if there are neither
-// numbers nor contents of what calls return.
+// By process. Reads the trace once; one with notes that came later than their calls again from the first of these on,
+// with the memory that LaterNotesReader says. Memory grows with processes, threads, open calls, configs, parameters and
+// storages that hold a NaN or infinity, of the last of which it keeps a limited number. FailedPrecondition if there are
+// neither numbers nor contents of what calls return.
 absl::StatusOr<std::vector<ProcessNans>> FindNans(Trace* trace, const NanOptions& options);
 
 struct NanTrace {

@@ -82,7 +82,7 @@ class Program : public FakeTrace {
 };
 
 // `made 3 aten::log nan`, then how many more, infinities that are meant.
-std::string Found(Trace* trace, const NanOptions& options = {}) {
+std::string FoundIn(Trace* trace, const NanOptions& options) {
   const absl::StatusOr<std::vector<ProcessNans>> found = FindNans(trace, options);
   if (!found.ok()) return std::string(found.status().message());
   std::string text;
@@ -102,10 +102,26 @@ std::string Found(Trace* trace, const NanOptions& options = {}) {
   return text;
 }
 
-std::string Report(Trace* trace, const NanOptions& options = {}) {
+// Also of the trace with numbers that come later: it must be the same.
+std::string Found(Trace* trace, const NanOptions& options = {}) {
+  const std::string found = FoundIn(trace, options);
+  for (const uint32_t seed : {1, 2, 3, 4, 5}) {
+    EXPECT_EQ(FoundIn(WithLaterNumbers(trace, seed).get(), options), found) << seed;
+  }
+  return found;
+}
+
+std::string ReportOf(Trace* trace, const NanOptions& options) {
   std::ostringstream out;
   const absl::StatusOr<bool> found = WriteNans({{trace, "out"}}, options, &out);
   return found.ok() ? out.str() : std::string(found.status().message());
+}
+std::string Report(Trace* trace, const NanOptions& options = {}) {
+  const std::string report = ReportOf(trace, options);
+  for (const uint32_t seed : {1, 2, 3, 4, 5}) {
+    EXPECT_EQ(ReportOf(WithLaterNumbers(trace, seed).get(), options), report) << seed;
+  }
+  return report;
 }
 
 TEST(FirstNan, TheCallThatMadeIt) {
@@ -115,6 +131,29 @@ TEST(FirstNan, TheCallThatMadeIt) {
   program.Op("aten::mul.Tensor", {{2, 2, 3}, {1, 1}}, {{3, 3, 4}});
   program.Op("aten::isnan", {{3, 3, 4}}, {{4, 4}});
   EXPECT_EQ(Found(&program), "made 1 nan; 0 more, 0 meant\n");
+}
+
+// Numbers of what holds a NaN first come last.
+TEST(FirstNan, NumbersThatComeLater) {
+  Program program;
+  const auto later = [&program](uint64_t call, LaterOf of, uint64_t nans) {
+    std::string notes;
+    AppendTensorNote({.position = 0, .numbers = TensorNote::Numbers{.nans = nans, .finite = 4 - nans}}, &notes);
+    program.Later(call, of, std::move(notes));
+  };
+  program.Op("aten::log", {{1, 1}}, {Unknown(2, 2)});
+  program.Op("aten::mul.Tensor", {Unknown(2, 2)}, {Unknown(3, 3)});
+  program.Begin("aten::add_.Tensor", {Unknown(4, 4), Unknown(3, 3)});
+  later(1, LaterOf::kResult, 4);
+  program.Finish({Unknown(4, 4)});
+  program.SetWritten(Notes({Unknown(4, 4)}));
+  later(2, LaterOf::kWritten, 4);
+  later(2, LaterOf::kResult, 4);
+  later(2, LaterOf::kArguments, 0);
+  later(1, LaterOf::kArguments, 3);
+  EXPECT_EQ(FoundIn(&program, {}), "came in 1 by 0 from 0 nan; 0 more, 0 meant\n");
+  later(0, LaterOf::kResult, 3);
+  EXPECT_EQ(FoundIn(&program, {}), "made 0 nan; 0 more, 0 meant\n");
 }
 
 TEST(FirstNan, NothingIsFoundInACleanProgram) {
@@ -465,7 +504,8 @@ TEST(FirstNan, NotesOfAnyBytes) {
     }
     NanOptions options;
     options.json = round % 2 == 0;
-    EXPECT_NE(Report(&program, options), "");
+    EXPECT_NE(ReportOf(&program, options), "");
+    EXPECT_NE(ReportOf(WithLaterNumbers(&program, static_cast<uint32_t>(random())).get(), options), "");
   }
 }
 

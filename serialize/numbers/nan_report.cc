@@ -404,6 +404,10 @@ class NanReport {
       missing.push_back(absl::StrCat(Counted(nans.counts.without, "tensor", "tensors"), " without numbers, of ",
                                      absl::StrJoin(shown, ", "), apis.size() > kMostApisShown ? ", ..." : ""));
     }
+    if (nans.counts.too_late != 0) {
+      missing.push_back(absl::StrCat(Counted(nans.counts.too_late, "tensor", "tensors"),
+                                     " whose numbers came too long after their calls"));
+    }
     if (info.counted != 0) missing.push_back(CountedCalls(info.counted));
     if (info.damage.lost_calls != 0 || !info.damage.lost_calls_exact) {
       missing.push_back(CountLostCalls(info.damage.lost_calls, info.damage.lost_calls_exact) +
@@ -536,7 +540,8 @@ class NanReport {
                                                 {"tensors", nans.counts.tensors},
                                                 {"tensors_without_numbers", nans.counts.without},
                                                 {"arguments", nans.counts.arguments},
-                                                {"arguments_without_numbers", nans.counts.arguments_without}};
+                                                {"arguments_without_numbers", nans.counts.arguments_without},
+                                                {"tensors_too_late", nans.counts.too_late}};
     looked["without_numbers_by_api"] = ordered_json::object();
     for (const auto& [api, tensors] : nans.counts.without_by_api) looked["without_numbers_by_api"][api] = tensors;
     looked["missing"] = Missing(process);

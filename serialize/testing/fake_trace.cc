@@ -6,6 +6,8 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <random>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -136,6 +138,69 @@ absl::StatusOr<std::vector<uint64_t>> FakeTrace::Count() {
     if (record.kind == CallRecord::kEnter && record.variant != kLostId) ++counts[record.variant];
   }
   return counts;
+}
+
+std::unique_ptr<FakeTrace> WithLaterNumbers(Trace* from, uint32_t seed, size_t most_records) {
+  auto to = std::make_unique<FakeTrace>();
+  for (uint32_t i = 0; i < from->processes().size(); ++i) {
+    if (i > 0) to->AddProcess({});
+    ProcessInfo& process = to->process(i) = from->processes()[i];
+    process.calls = process.open_calls = 0;
+    for (ThreadInfo& thread : process.threads) thread.calls = 0;
+  }
+  struct Later {
+    size_t at;
+    uint64_t call;
+    LaterOf of;
+    std::string notes;
+  };
+  std::vector<Later> waiting;
+  std::minstd_rand random(seed);
+  size_t records = 0;
+  const auto without_numbers = [&](const CallRecord& record, LaterOf of, std::string_view notes) {
+    std::string rest;
+    for (TensorNote note : ReadTensorNotes(notes)) {
+      if (note.numbers) {
+        Later& later = waiting.emplace_back(Later{records + random() % most_records, record.call, of, ""});
+        AppendTensorNote({.position = note.position, .numbers = std::exchange(note.numbers, std::nullopt)},
+                         &later.notes);
+      }
+      AppendTensorNote(note, &rest);
+    }
+    return rest;
+  };
+  const auto add_later = [&](bool all) {
+    std::shuffle(waiting.begin(), waiting.end(), random);
+    std::erase_if(waiting, [&](const Later& later) {
+      if (!all && later.at > records) return false;
+      to->Later(later.call, later.of, later.notes);
+      return true;
+    });
+  };
+  const absl::Status read = from->Read([&](const CallRecord& record) {
+    ++records;
+    to->In(record.process, record.thread);
+    to->Tag(from->tags(record.tags));
+    if (record.kind == CallRecord::kEnter) {
+      to->Enter(ReadableConfig(from->identity(record.config)), from->facets(record.variant),
+                without_numbers(record, LaterOf::kArguments, record.notes));
+      to->SetFacts(record.facts);
+    } else if (record.kind == CallRecord::kRaise) {
+      to->Raise(record.exception);
+    } else if (record.result.known()) {
+      to->Return(ReadableResult(record.result.values), without_numbers(record, LaterOf::kResult, record.result.notes));
+    } else {
+      to->Leave();
+    }
+    if (!record.result.written.empty()) {
+      to->SetWritten(without_numbers(record, LaterOf::kWritten, record.result.written));
+    }
+    add_later(/*all=*/false);
+    return absl::OkStatus();
+  });
+  EXPECT_TRUE(read.ok()) << read;
+  add_later(/*all=*/true);
+  return to;
 }
 
 Value IntValue(int64_t value) {

@@ -3,8 +3,10 @@
 #ifndef TORCHTRACE_SERIALIZE_TESTING_FAKE_TRACE_H_
 #define TORCHTRACE_SERIALIZE_TESTING_FAKE_TRACE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -91,6 +93,9 @@ class FakeTrace : public Trace {
   uint64_t calls_ = 0;
   int64_t now_ns_ = 0;
 };
+
+// The same trace; the numbers of its tensors come later, at random times within `most_records` records.
+std::unique_ptr<FakeTrace> WithLaterNumbers(Trace* from, uint32_t seed, size_t most_records = 8);
 
 // Short spellings for tests.
 Value IntValue(int64_t value);
