@@ -53,6 +53,7 @@ enum class Elements : uint8_t {
   kView,       // results that are views of arguments
   kNewView,    // arguments that the call made other views of their memory (unsqueeze_)
   kWritten,    // as they are after the call
+  kMutated,    // the same, of arguments whose version PyTorch raises by one when the call has ended
   kAllocated,  // results without contents
   kLater,      // work that is still under way when the call ends writes them
   kUnnoted,    // nothing is noted of these tensors
@@ -154,7 +155,8 @@ class ConfigBuilder {
   bool has_later() const { return has_later_; }
   LaterOf later_of() const {
     if (is_result_) return LaterOf::kResult;
-    return elements_ == Elements::kWritten || elements_ == Elements::kLater ? LaterOf::kWritten : LaterOf::kArguments;
+    return elements_ == Elements::kWritten || elements_ == Elements::kMutated || elements_ == Elements::kLater
+               ? LaterOf::kWritten : LaterOf::kArguments;
   }
 
   // Some tensors have more notes if their configuration is new (FirstNotes): a description offers them, and is then

@@ -79,7 +79,8 @@ class ElementPlan {
 
   Elements After(const c10::Argument& argument) const {
     if (!Writes(argument)) return Elements::kUnnoted;
-    return later_ ? Elements::kLater : Elements::kWritten;
+    if (later_) return Elements::kLater;
+    return argument.alias_info() != nullptr && space_ == "aten" ? Elements::kMutated : Elements::kWritten;
   }
 
   bool IsReturned(const c10::Argument& argument) const {
@@ -94,7 +95,11 @@ class ElementPlan {
     if (OnlyAllocates(name_)) return Elements::kAllocated;
     if (changes_view_) return Elements::kNewView;
     const c10::AliasInfo* const alias = result.alias_info();
-    return alias == nullptr || alias->isWrite() ? Elements::kWritten : Elements::kView;
+    // The loss alone is computed whole.
+    if (name_ == "_ctc_loss" && &result != schema_.returns().data()) return Elements::kAllocated;
+    if (alias == nullptr) return Elements::kWritten;
+    if (!alias->isWrite()) return Elements::kView;
+    return space_ == "aten" ? Elements::kMutated : Elements::kWritten;
   }
 
  private:

@@ -16,6 +16,9 @@ namespace torchtrace::torch_dialect {
 
 class DeviceRead;
 
+// Raised when something may have been written that isn't known: what was read before that isn't known any more.
+inline std::atomic<uint32_t> g_unknown_writes{0};
+
 // Elements in row-major order, of a tensor or another one that views the same ones in the same order, and their
 // numbers.
 struct ReadElements {
@@ -25,6 +28,7 @@ struct ReadElements {
   uint8_t type = 0;
   uint8_t dims = 0;
   uint32_t version = 0;
+  uint32_t unknown_writes = 0;  // before it was read
   const void* first = nullptr;
   int64_t storage_bytes = 0;
   // Without dimensions of size 1, and with neighbours that can be walked as one as one.
@@ -38,7 +42,8 @@ struct ReadElements {
 struct StorageState {
   std::atomic_flag busy;                      // who sets it may use the rest
   bool seen = false;                          // in a call
-  bool written = true;                        // false: it was allocated, and a call that writes to it isn't known
+  // False: it was allocated, and a call that writes to it isn't known. Anybody may set it.
+  std::atomic<bool> written = true;
   bool under_way = false;                     // asynchronous work writes it, or did
   std::optional<uint32_t> allocated_at = {};  // the version of the tensor that was allocated
   uint32_t new_views = 0;                     // since then; each adds one to the version

@@ -1,6 +1,9 @@
 #include "dialects/torch/describe/tensor_elements.h"
 
 #include <c10/core/StorageImpl.h>
+#include <errno.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cstddef>
 
@@ -16,7 +19,31 @@ const char* DataOf(const c10::Storage& storage) {
   }
 }
 
+bool ArePagesReadable(const char* from, const char* to) {
+  static const uintptr_t page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  constexpr size_t kMaskBytes = 8;
+  const int saved = errno;
+  const auto last = reinterpret_cast<uintptr_t>(to) - 1;
+  for (uintptr_t at = reinterpret_cast<uintptr_t>(from) & ~(page - 1); at <= last; at += page) {
+    // The kernel reads the mask before it rejects the operation ~0.
+    if (syscall(SYS_rt_sigprocmask, ~0, at, nullptr, kMaskBytes) == -1 && errno != EINVAL) {
+      errno = saved;
+      return false;
+    }
+  }
+  errno = saved;
+  return true;
+}
+
 }  // namespace
+
+bool IsReadable(const c10::TensorImpl& impl, const char* first, int64_t most_bytes) {
+  const c10::IntArrayRef sizes = impl.sizes_default(), strides = impl.strides_default();
+  int64_t last = 0;
+  for (size_t d = 0; d < sizes.size(); ++d) last += (sizes[d] - 1) * strides[d];
+  const auto itemsize = static_cast<int64_t>(impl.dtype().itemsize());
+  return last < most_bytes / itemsize && ArePagesReadable(first, first + (last + 1) * itemsize);
+}
 
 TensorElements ElementsOf(const c10::TensorImpl& impl, c10::DeviceType device) {
   if (impl.key_set().has_any(c10::sparse_ks | c10::sparse_csr_ks | c10::mkldnn_ks | c10::functorch_transforms_ks |

@@ -29,6 +29,10 @@ struct TensorElements {
 };
 TensorElements ElementsOf(const c10::TensorImpl& impl, c10::DeviceType device = c10::kCPU);
 
+// Whether all memory from the tensor's first element to its last is there, and is at most so much. Without touching it:
+// the program may never read it, and reading that of a truncated file, or behind a dangling pointer, would end it.
+bool IsReadable(const c10::TensorImpl& impl, const char* first, int64_t most_bytes);
+
 }  // namespace torchtrace::torch_dialect
 
 #endif  // TORCHTRACE_DIALECTS_TORCH_DESCRIBE_TENSOR_ELEMENTS_H_

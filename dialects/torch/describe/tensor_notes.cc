@@ -2,10 +2,6 @@
 
 #include <c10/core/StorageImpl.h>
 #include <c10/core/TensorImpl.h>
-#include <errno.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -70,33 +66,8 @@ void ForEachElement(const c10::TensorImpl& impl, const char* first, const Visit&
   }
 }
 
-// Whether each page can be read, without touching it. The program may never read the memory, and reading that of a
-// truncated file, or behind a dangling pointer, would end it.
-bool IsReadable(const char* from, const char* to) {
-  static const uintptr_t page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-  constexpr size_t kMaskBytes = 8;
-  const auto last = reinterpret_cast<uintptr_t>(to) - 1;
-  for (uintptr_t at = reinterpret_cast<uintptr_t>(from) & ~(page - 1); at <= last; at += page) {
-    // The kernel reads the mask before it rejects the operation ~0.
-    if (syscall(SYS_rt_sigprocmask, ~0, at, nullptr, kMaskBytes) == -1 && errno != EINVAL) return false;
-  }
-  return true;
-}
-
 // Without an option, nothing is read of a tensor that is scattered over more memory.
 constexpr int64_t kMaxSpanBytes = 256 << 10;
-
-bool IsReadable(const c10::TensorImpl& impl, const char* first) {
-  const c10::IntArrayRef sizes = impl.sizes_default(), strides = impl.strides_default();
-  int64_t last = 0;
-  for (size_t d = 0; d < sizes.size(); ++d) last += (sizes[d] - 1) * strides[d];
-  const auto itemsize = static_cast<int64_t>(impl.dtype().itemsize());
-  if (last >= kMaxSpanBytes / itemsize) return false;
-  const int saved = errno;
-  const bool readable = IsReadable(first, first + (last + 1) * itemsize);
-  errno = saved;
-  return readable;
-}
 
 template <typename Integer>
 TensorNote::Range RangeOf(const c10::TensorImpl& impl, const char* first) {
@@ -161,7 +132,7 @@ void TakeNotes(const c10::TensorImpl& impl, ConfigBuilder* config) {
   const char* const first = contents_bytes != 0 || of_all_calls || of_first_call ? ElementsOf(impl).first : nullptr;
   if (first != nullptr) {
     const int64_t count = impl.numel_default();
-    const bool has_range = count <= kMaxRangeElements && (of_all_calls || (of_first_call && IsReadable(impl, first)));
+    const bool has_range = count <= kMaxRangeElements && (of_all_calls || (of_first_call && IsReadable(impl, first, kMaxSpanBytes)));
     if (has_range) note.range = RangeOf(impl, first);
     const size_t itemsize = impl.dtype().itemsize();
     const size_t bytes = static_cast<size_t>(count) * itemsize;
@@ -210,6 +181,8 @@ absl::Status TensorNotesHook::Install() {
   g_ranges = options_.int_ranges == WhichCalls::kAll;
   g_contents_bytes = options_.values;
   g_numbers = options_.numbers;
+  // Level 2 alone knows what is written.
+  g_reads_are_kept = std::find(options_.levels.begin(), options_.levels.end(), kDispatchLevel) != options_.levels.end();
   g_what_is_written_wanted = options_.numbers != WhichNumbers::kNone;
   g_stops_on_nan = options_.stop_on_nan;
   if (options_.numbers != WhichNumbers::kNone) BeginDeviceNotes();

@@ -53,6 +53,20 @@ struct Readable {
   }
 };
 
+// Memory that PyTorch didn't allocate: others write to it, and it may be of a file, and not be there.
+bool IsOfOthers(const c10::TensorImpl& impl) {
+  const c10::Storage& storage = impl.unsafe_storage();
+  return storage.allocator() == nullptr && storage.device_type() == c10::kCPU;
+}
+
+bool MayBeRead(const c10::TensorImpl& impl, const char* first) {
+  constexpr int64_t kMostRepeated = int64_t{256} << 20, kMostOfOthers = int64_t{1} << 30;
+  const auto itemsize = static_cast<int64_t>(impl.dtype().itemsize());
+  const int64_t bytes = impl.numel_default() * itemsize;
+  if (bytes > kMostRepeated && bytes > impl.unsafe_storage().sym_nbytes().as_int_unchecked()) return false;
+  return !IsOfOthers(impl) || IsReadable(impl, first, kMostOfOthers);
+}
+
 std::optional<Readable> ReadableOf(const c10::TensorImpl& impl) {
   const std::optional<ElementType> type = TypeOf(impl);
   if (!type || impl.key_set().has_any(c10::DispatchKeySet({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative}))) {
@@ -61,6 +75,7 @@ std::optional<Readable> ReadableOf(const c10::TensorImpl& impl) {
   const bool cuda = impl.unsafe_storage().device_type() == c10::kCUDA;
   const TensorElements elements = ElementsOf(impl, cuda ? c10::kCUDA : c10::kCPU);
   if (elements.first == nullptr && !elements.empty) return std::nullopt;
+  if (!elements.empty && !cuda && !MayBeRead(impl, elements.first)) return std::nullopt;
   const int device = cuda && !elements.empty ? impl.unsafe_storage().device().index() : -1;
   return Readable{*type, elements.first, Span(impl.sizes_default()), Span(impl.strides_default()), device};
 }
@@ -87,9 +102,8 @@ std::optional<uint32_t> VersionOf(const c10::TensorImpl& impl) {
 // A description of what is to be read, in the place of what was read.
 ReadElements ElementsToRead(const c10::TensorImpl& impl, const Readable& readable, std::optional<uint32_t> version) {
   ReadElements read;
-  // What PyTorch didn't allocate, others write to: NumPy's arrays, shared memory.
-  const c10::Storage& storage = impl.unsafe_storage();
-  read.known = version.has_value() && (storage.allocator() != nullptr || storage.device_type() != c10::kCPU);
+  read.known = version.has_value() && !IsOfOthers(impl) && g_reads_are_kept.load(std::memory_order_relaxed);
+  read.unknown_writes = g_unknown_writes.load(std::memory_order_relaxed);
   read.version = version.value_or(0);
   read.type = static_cast<uint8_t>(readable.type);
   read.first = readable.first;
@@ -128,7 +142,7 @@ FoundNumbers NumbersAs(std::span<const int64_t> sizes, const ReadElements& read)
 ReadElements* FindRead(StorageState* state, const ReadElements& wanted) {
   if (!wanted.known) return nullptr;
   for (ReadElements& read : state->read) {
-    if (!read.known || read.first != wanted.first || read.type != wanted.type || read.dims != wanted.dims ||
+    if (!read.known || read.unknown_writes != wanted.unknown_writes || read.first != wanted.first || read.type != wanted.type || read.dims != wanted.dims ||
         read.storage_bytes != wanted.storage_bytes || read.sizes != wanted.sizes || read.strides != wanted.strides) {
       continue;
     }
@@ -157,7 +171,7 @@ FoundNumbers NumbersIn(StorageState* state, const c10::TensorImpl& impl, Element
     case Elements::kAllocated:
       state->written = false;
       state->allocated_at = version;
-      state->new_views = 0;
+      state->new_views = first_seen ? 0 : 1;  // resize_ raises the version
       state->under_way = false;
       Forget(state);
       return {};
@@ -180,7 +194,10 @@ FoundNumbers NumbersIn(StorageState* state, const c10::TensorImpl& impl, Element
       if (!was_written || !arguments) return {};
       break;
     case Elements::kWritten:
+    case Elements::kMutated:
       Forget(state);
+      // Another storage may show the same memory.
+      if (IsOfOthers(impl)) g_unknown_writes.fetch_add(1, std::memory_order_relaxed);
       break;
   }
   state->under_way = false;
@@ -205,7 +222,7 @@ FoundNumbers NumbersIn(StorageState* state, const c10::TensorImpl& impl, Element
   } else if (found.later.read == nullptr) {
     elements_now.known = false;
   }
-  elements_now.will_change = elements == Elements::kWritten && !first_seen && !c10::InferenceMode::is_enabled();
+  elements_now.will_change = elements == Elements::kMutated && !c10::InferenceMode::is_enabled();
   if (elements_now.known) {
     state->read.back() = state->read.front();
     state->read.front() = elements_now;
@@ -227,11 +244,15 @@ FoundNumbers NumbersOfTensor(const c10::TensorImpl& impl, StorageState* state, E
     return NumbersOfTensor(its, number.state.get(), elements, arguments);
   }
   if (state == nullptr || impl.has_symbolic_sizes_strides()) return {};
-  const bool wanted =
-      elements == Elements::kReturned || elements == Elements::kWritten || (arguments && elements == Elements::kRead);
+  const bool is_written = elements == Elements::kWritten || elements == Elements::kMutated;
+  const bool wanted = elements == Elements::kReturned || is_written || (arguments && elements == Elements::kRead);
   if (keys.has(c10::DispatchKey::NestedTensor)) return wanted ? NumbersOfNested(impl) : FoundNumbers();
   if (state->busy.test_and_set(std::memory_order_acquire)) {
     // Another thread describes a tensor of this storage, or did so when the process was forked.
+    if (is_written || elements == Elements::kLater) {
+      state->written = true;
+      g_unknown_writes.fetch_add(1, std::memory_order_relaxed);
+    }
     if (!wanted) return {};
     const std::optional<Readable> readable = ReadableOf(impl);
     return readable ? readable->Read() : FoundNumbers();

@@ -5,6 +5,7 @@
 
 #include <c10/core/TensorImpl.h>
 
+#include <atomic>
 #include <optional>
 
 #include "dialects/torch/describe/device_notes.h"
@@ -14,11 +15,16 @@
 
 namespace torchtrace::torch_dialect {
 
+// Whether an argument that was read is known as long as it isn't written: only if all writes are seen.
+inline std::atomic<bool> g_reads_are_kept{false};
+
 // The numbers of a tensor that is described as `elements`; nothing if it has none of its own:
 //
 // - memory that wasn't written since it was allocated. A storage counts as written as a whole.
 // - views, and results that are arguments as they were.
 // - what asynchronous work writes, until the next call takes it.
+// - views that show more than 256 MiB by showing elements again and again, and more than 1 GiB of memory that PyTorch
+//   didn't allocate (files).
 // - meta, fake and functorch's tensors, symbolic sizes, conjugates and negatives whose elements are not computed yet.
 //
 // Of sparse and nested tensors those of their values; of quantized ones those of the integers. An argument, or a result

@@ -23,6 +23,7 @@
 #include "dialects/torch/common/thread_starts.h"
 #include "dialects/torch/describe/describe.h"
 #include "dialects/torch/describe/operator_plan.h"
+#include "dialects/torch/describe/storage_state.h"
 #include "dialects/torch/describe/tensor_elements.h"
 #include "dialects/torch/describe/tensor_notes.h"
 #include "dialects/torch/dispatch/threads_with_key.h"
@@ -127,14 +128,18 @@ class NanStop {
   }
 
  private:
+  // Of Python's current error.
+  static python_error Persisted() {
+    python_error error;
+    error.persist();
+    return error;
+  }
   [[noreturn]] static void Raise(const std::string& name) {
     const pybind11::gil_scoped_acquire gil;
     PyErr_Format(PyExc_FloatingPointError,
                  "%s made a NaN: its arguments have none (torchtrace run --stop-on-nan; torchtrace nan shows the call)",
                  name.c_str());
-    python_error error;
-    error.persist();
-    throw error;
+    throw Persisted();
   }
 
   const bool on_;
@@ -147,7 +152,10 @@ bool Enter(const Describe& describe) {
   if (g_stops_on_nan.load(std::memory_order_relaxed)) [[unlikely]]
     t_took_nan = false;
   const bool recorded = t_thread.Enter(describe);
-  if (!recorded) PutKeyRight();
+  if (!recorded) {
+    PutKeyRight();
+    if (g_what_is_written_wanted.load(std::memory_order_relaxed)) g_unknown_writes.fetch_add(1, std::memory_order_relaxed);
+  }
   return recorded;
 }
 
