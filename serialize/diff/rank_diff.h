@@ -129,8 +129,8 @@ class RankCalls {
 // "function", "open", "raised"}, of those that haven't come so far {"rank", "entered", "state", "inside"}]} or null}],
 // "messages": {"matched", "different": [{"group", "from", "to", "tag", "number", "in", "sent", "received"}]},
 // "parameters": [{"group", "ranks", "compared", "not_shared", "only_in_some", "first_difference": {"step", "when":
-// "before" or "after", "parameters": [{"number", "tensor", "module", "ranks": [{"rank", "call", "api", "config", "file",
-// "line", "function", "fingerprint"}]}]} or null}], "notes"}
+// "before" or "after", "parameters": [{"number", "tensor", "module", "ranks": [{"rank", "call", "api", "config",
+// "file", "line", "function", "fingerprint"}]}]} or null}], "notes"}
 //
 // FailedPrecondition: there is nothing to compare. Returns whether they differ, even if writing to `out` fails: check
 // its state.

@@ -124,8 +124,8 @@ void OptimizerSteps::Enter(const CallRecord& record, Thread* thread) {
   }
   if (thread->steps == 0) return;
   while (!thread->open.empty() && thread->open.back().depth >= record.depth) thread->open.pop_back();
-  thread->open.push_back({record.call, record.depth, record.config, record.variant, record.stack,
-                          std::string(record.notes)});
+  thread->open.push_back(
+      {record.call, record.depth, record.config, record.variant, record.stack, std::string(record.notes)});
   if (!record.notes.empty()) TakeArguments(record, thread);
 }
 
@@ -191,9 +191,10 @@ void OptimizerSteps::EndStep(uint32_t process, Thread* thread) {
 // ---- the first reading ----
 
 RankParameters::RankParameters(Trace* trace, RankCalls* calls)
-    : trace_(trace), calls_(calls), steps_(trace, [this](uint32_t process, const std::vector<ParameterUpdate>& updates) {
-        TakeStep(process, updates);
-      }) {}
+    : trace_(trace),
+      calls_(calls),
+      steps_(trace,
+             [this](uint32_t process, const std::vector<ParameterUpdate>& updates) { TakeStep(process, updates); }) {}
 
 void RankParameters::Take(const CallRecord& record) {
   steps_.Take(record);
@@ -312,9 +313,8 @@ std::vector<RankParameters::Row> RankParameters::Match(GroupParameters* group) c
     }
     for (size_t k = 0; k < a.size(); ++k) rows[k].ranks.push_back(partners[k] < b.size() ? b[partners[k]] : nullptr);
   }
-  std::erase_if(rows, [](const Row& row) {
-    return std::find(row.ranks.begin(), row.ranks.end(), nullptr) != row.ranks.end();
-  });
+  std::erase_if(
+      rows, [](const Row& row) { return std::find(row.ranks.begin(), row.ranks.end(), nullptr) != row.ranks.end(); });
   group->only_in_some = most - std::min(most, rows.size());
   return rows;
 }
@@ -401,11 +401,10 @@ absl::Status RankParameters::FindDifferences(const std::vector<std::vector<Row>>
     std::vector<std::deque<ParameterUpdate>>& ahead = target->ahead;
     while (std::none_of(ahead.begin(), ahead.end(), [](const auto& updates) { return updates.empty(); })) {
       const ParameterUpdate& first = ahead[0].front();
-      const bool before = std::all_of(ahead.begin(), ahead.end(), [](const auto& each) {
-                            return each.front().before.has_value();
-                          }) && std::any_of(ahead.begin(), ahead.end(), [&](const auto& each) {
-                            return each.front().before != first.before;
-                          });
+      const bool before =
+          std::all_of(ahead.begin(), ahead.end(), [](const auto& each) { return each.front().before.has_value(); }) &&
+          std::any_of(ahead.begin(), ahead.end(),
+                      [&](const auto& each) { return each.front().before != first.before; });
       const bool after = std::any_of(ahead.begin(), ahead.end(), [&](const auto& each) {
         return each.front().after.fingerprint != first.after.fingerprint;
       });

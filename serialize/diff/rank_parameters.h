@@ -88,10 +88,11 @@ class OptimizerSteps {
 
   const Trace& trace_;
   const Visitor visitor_;
-  std::vector<uint8_t> roles_;                           // by config
-  std::vector<std::unique_ptr<Arguments>> arguments_;    // by config, of calls in steps
-  std::vector<std::optional<std::vector<uint64_t>>> parameters_;  // by variant: the positions of tensors that may be some
-  std::map<uint32_t, uint64_t> steps_;                   // by process
+  std::vector<uint8_t> roles_;                         // by config
+  std::vector<std::unique_ptr<Arguments>> arguments_;  // by config, of calls in steps
+  std::vector<std::optional<std::vector<uint64_t>>>
+      parameters_;                      // by variant: the positions of tensors that may be some
+  std::map<uint32_t, uint64_t> steps_;  // by process
   ByThread<Thread> threads_;
   std::vector<TensorNote> notes_, results_;
 };
@@ -105,8 +106,8 @@ struct DifferingParameter {
     ParameterUpdate update;
     uint64_t updates = 0;  // in the whole trace
   };
-  size_t number = 0;  // among the group's, from 0
-  std::string tensor;  // `Tensor([3, 4], "float32")`
+  size_t number = 0;          // among the group's, from 0
+  std::string tensor;         // `Tensor([3, 4], "float32")`
   ConfigId module = kLostId;  // the innermost that used it first
   std::vector<Value> values;
 };
@@ -114,8 +115,8 @@ struct DifferingParameter {
 struct GroupParameters {
   std::string group;
   std::vector<std::pair<int64_t, uint32_t>> ranks;  // and their processes
-  size_t shared = 0;           // parameters that are compared
-  uint64_t least_updates = 0;  // of one of these, in the ranks
+  size_t shared = 0;                                // parameters that are compared
+  uint64_t least_updates = 0;                       // of one of these, in the ranks
   uint64_t most_updates = 0;
   size_t only_in_some = 0;     // updated by some ranks only, or of other shapes
   size_t same = 0;             // not known to be shared, and the same
@@ -128,8 +129,8 @@ struct GroupParameters {
 };
 
 // Finds the parameters that ranks share: their gradients were all-reduced over the group, by their sizes; or there is a
-// DistributedDataParallel, the default group is the only one of all-reductions, and they are the same before their first
-// update. Memory grows with parameters and the all-reductions of a step.
+// DistributedDataParallel, the default group is the only one of all-reductions, and they are the same before their
+// first update. Memory grows with parameters and the all-reductions of a step.
 class RankParameters {
  public:
   // Both must outlive it.
@@ -141,8 +142,8 @@ class RankParameters {
   // Whether some process's optimizer makes steps.
   bool has_steps() const { return has_steps_; }
 
-  // Fills in the rest of groups with their names and ranks. Reads the trace again if something differs; then memory also
-  // grows with how far ranks run ahead of each other.
+  // Fills in the rest of groups with their names and ranks. Reads the trace again if something differs; then memory
+  // also grows with how far ranks run ahead of each other.
   absl::Status Compare(std::vector<GroupParameters>* groups);
 
  private:
@@ -151,15 +152,15 @@ class RankParameters {
     std::string text;  // `Tensor([3, 4], "float32")`
     int64_t elements = 0;
     uint64_t updates = 0;
-    uint64_t hash = 0;  // of all its values
-    std::optional<uint64_t> first;  // its fingerprint before the first update
+    uint64_t hash = 0;                // of all its values
+    std::optional<uint64_t> first;    // its fingerprint before the first update
     std::vector<std::string> groups;  // that its gradient was reduced over
   };
   struct Process {
     std::map<uint64_t, Parameter> parameters;  // by tensor: in the order in which they were seen
     // Since the last step, by group, and whether they are operators: numbers of elements.
     std::map<std::pair<std::string, bool>, std::vector<int64_t>> reduced;
-    bool distributed = false;  // has a DistributedDataParallel
+    bool distributed = false;        // has a DistributedDataParallel
     bool reduces_in_groups = false;  // other than the default one
   };
   // A parameter on each rank of a group.

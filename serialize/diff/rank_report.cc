@@ -105,7 +105,11 @@ std::vector<std::string> DifferingFields(const std::vector<const CollectiveTrait
 class RankDiff {
  public:
   RankDiff(Trace* trace, const OneTraceDiffOptions& options)
-      : trace_(trace), options_(options), calls_(trace, &options.scope), parameters_(trace, &calls_), stack_text_(*trace) {}
+      : trace_(trace),
+        options_(options),
+        calls_(trace, &options.scope),
+        parameters_(trace, &calls_),
+        stack_text_(*trace) {}
 
   absl::Status Compare() {
     const bool ranked = std::any_of(trace_->processes().begin(), trace_->processes().end(),
@@ -144,11 +148,11 @@ class RankDiff {
   }
 
   bool different() const {
-    return !messages_.empty() ||
-           std::any_of(groups_.begin(), groups_.end(),
-                       [](const GroupDiff& group) { return group.parting.has_value(); }) ||
-           std::any_of(shared_.begin(), shared_.end(),
-                       [](const GroupParameters& group) { return !group.different.empty(); });
+    return !messages_.empty() || std::any_of(groups_.begin(), groups_.end(), [](const GroupDiff& group) {
+      return group.parting.has_value();
+    }) || std::any_of(shared_.begin(), shared_.end(), [](const GroupParameters& group) {
+      return !group.different.empty();
+    });
   }
 
   void WriteText(std::ostream* out) {
@@ -518,9 +522,8 @@ class RankDiff {
             group.same_at_first ? "; they are the same before their first update" : ""));
       }
       if (group.only_in_some > 0) {
-        notes_.push_back(
-            absl::StrCat(which, Counted(group.only_in_some, "parameter is", "parameters are"),
-                         " not compared: not all ranks update one of that shape"));
+        notes_.push_back(absl::StrCat(which, Counted(group.only_in_some, "parameter is", "parameters are"),
+                                      " not compared: not all ranks update one of that shape"));
       }
     }
     return absl::OkStatus();
@@ -545,8 +548,7 @@ class RankDiff {
                      {"line", TextTable::kLeft},
                      {"parameter", TextTable::kLeft},
                      {"fingerprint", TextTable::kLeft}});
-    const size_t shown =
-        options_.all ? group.different.size() : std::min(group.different.size(), kMaxParameters);
+    const size_t shown = options_.all ? group.different.size() : std::min(group.different.size(), kMaxParameters);
     for (size_t i = 0; i < shown; ++i) {
       const DifferingParameter& parameter = group.different[i];
       std::vector<uint64_t> fingerprints;
@@ -577,15 +579,15 @@ class RankDiff {
     const size_t more = group.different.size() - shown;
     std::string updates;
     const std::vector<DifferingParameter::Value>& first = group.different[0].values;
-    const auto [least, most] =
-        std::minmax_element(first.begin(), first.end(), [](const auto& a, const auto& b) { return a.updates < b.updates; });
+    const auto [least, most] = std::minmax_element(first.begin(), first.end(),
+                                                   [](const auto& a, const auto& b) { return a.updates < b.updates; });
     if (least->updates != most->updates) {
-      updates = absl::StrCat("rank ", least->rank, " updates it ", Counted(least->updates, "time", "times"), " in all, rank ",
-                             most->rank, " ", Counted(most->updates, "time", "times"), "\n");
+      updates = absl::StrCat("rank ", least->rank, " updates it ", Counted(least->updates, "time", "times"),
+                             " in all, rank ", most->rank, " ", Counted(most->updates, "time", "times"), "\n");
     }
-    return absl::StrCat(table.Format(), updates,
-                        more == 0 ? "" : absl::StrCat("... and ", Counted(more, "more parameter", "more parameters"),
-                                                      " (--all)\n"));
+    return absl::StrCat(
+        table.Format(), updates,
+        more == 0 ? "" : absl::StrCat("... and ", Counted(more, "more parameter", "more parameters"), " (--all)\n"));
   }
 
   // ---- text ----
@@ -774,8 +776,10 @@ class RankDiff {
   }
 
   ordered_json ParametersJson(const GroupParameters& group) const {
-    ordered_json json = {{"group", group.group},           {"ranks", RanksOf(group)},
-                         {"compared", group.shared},       {"not_shared", group.not_shared},
+    ordered_json json = {{"group", group.group},
+                         {"ranks", RanksOf(group)},
+                         {"compared", group.shared},
+                         {"not_shared", group.not_shared},
                          {"only_in_some", group.only_in_some}};
     json["first_difference"] = nullptr;
     if (group.different.empty()) return json;
