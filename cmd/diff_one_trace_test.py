@@ -62,6 +62,29 @@ if __name__ == "__main__":
         process.join()
 """
 
+TRAINING = """
+import os, sys, torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+def work(rank, skips):
+    store = "file://" + os.path.abspath("store")
+    dist.init_process_group("gloo", init_method=store, rank=rank, world_size=2)
+    torch.manual_seed(rank)
+    net = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.BatchNorm1d(3), torch.nn.Linear(3, 2))
+    model = DistributedDataParallel(net)
+    optimizer = torch.optim.AdamW(model.parameters(), foreach=not skips)
+    for step in range(3):
+        optimizer.zero_grad()
+        model(torch.randn(5, 4)).square().sum().backward()
+        if not (skips and rank == 1 and step == 1):
+            optimizer.step()
+    dist.barrier()
+    dist.destroy_process_group()
+
+if __name__ == "__main__":
+    torch.multiprocessing.spawn(work, (len(sys.argv) > 1,), nprocs=2)
+"""
+
 
 def diff(*args, cwd="/"):
     return tool.torchtrace("diff", *args, cwd=cwd)
@@ -126,6 +149,37 @@ def test_a_rank_that_ends(tmp_path):
     assert difference["ranks"][1]["entered"] == 3
     assert difference["ranks"][1]["state"] == "ended: exit code 3"
     assert difference["ranks"][0]["function"] == "work"
+
+
+@pytest.mark.torch
+def test_parameters_that_ranks_share(tmp_path):
+    (tmp_path / "train.py").write_text(TRAINING)
+    record(tmp_path, "train.py", options=("-l", "2", "--numbers"))
+    done = diff("--across-ranks", "out", cwd=tmp_path)
+    last = done.out.splitlines()[-1]
+    assert done.status == 0
+    assert last == "default group, ranks 0, 1: 6 parameters, 3 updates, the same"
+
+
+@pytest.mark.torch
+def test_a_rank_that_skips_a_step(tmp_path):
+    (tmp_path / "train.py").write_text(TRAINING)
+    options = ("-l", "1,2,3", "--frames", "modules", "--stacks", "--numbers")
+    record(tmp_path, "train.py", "skips", options=options)
+    done = diff("--across-ranks", "out", "--format", "json", cwd=tmp_path)
+    report = json.loads(done.out)
+    assert done.status == 1 and report["different"]
+    assert [group["first_difference"] for group in report["groups"]] == [None]
+    (parameters,) = report["parameters"]
+    first = parameters["first_difference"]
+    assert (parameters["compared"], first["step"]) == (6, 2)
+    weight = first["parameters"][0]
+    assert weight["module"] == "module.0 (Linear)" and weight["tensor"].startswith("Tensor([3, 4]")
+    assert len({rank["fingerprint"] for rank in weight["ranks"]}) == 2
+    assert {rank["function"] for rank in weight["ranks"]} == {"work"}
+    done = diff("--across-ranks", "out", cwd=tmp_path)
+    assert done.out.startswith("default group, ranks 0, 1: parameters differ ")
+    assert "\nrank 1 updates it 2 times in all, rank 0 3 times\n" in done.out
 
 
 def test_errors(tmp_path):

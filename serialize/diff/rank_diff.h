@@ -77,6 +77,8 @@ class RankCalls {
 
   void Take(const CallRecord& record);
 
+  // The index of traits of a config's calls; 0: they are none of these operations.
+  uint32_t TraitsOf(ConfigId config);
   const CollectiveTraits& traits(uint32_t number) const { return traits_[number]; }
   // What processes did, as operators of level 2, or as functions of level 0 and 1, which call operators.
   const std::map<uint32_t, Progress>& operators() const { return operators_; }
@@ -106,7 +108,6 @@ class RankCalls {
     std::vector<std::pair<uint64_t, Place>> waits;  // operations, and the outermost call that may wait for them
   };
 
-  uint32_t TraitsOf(ConfigId config);
   void Enter(const CallRecord& record, uint32_t number, Thread* thread);
   void End(const CallRecord& record, Outermost* outermost);
   RankCall& At(const Place& place);
@@ -121,12 +122,15 @@ class RankCalls {
 
 // `torchtrace diff --across-ranks`: the operations of torch.distributed of all ranks, aligned by process group: the
 // first one of each group in which they differ, by operator, reduction, root, shape, dtype, device or count, who waits
-// for whom, and sends that aren't received as they were sent.
+// for whom, and sends that aren't received as they were sent; and the parameters that ranks share (rank_parameters.h).
 //
 // JSON: {"different", "trace", "ranks", "of": "operators" or "functions", "groups": [{"group", "ranks", "collectives",
 // "first_difference": {"number", "in": ["shape"], "hint", "ranks": [{"rank", "call", "api", "config", "file", "line",
 // "function", "open", "raised"}, of those that haven't come so far {"rank", "entered", "state", "inside"}]} or null}],
-// "messages": {"matched", "different": [{"group", "from", "to", "tag", "number", "in", "sent", "received"}]}, "notes"}
+// "messages": {"matched", "different": [{"group", "from", "to", "tag", "number", "in", "sent", "received"}]},
+// "parameters": [{"group", "ranks", "compared", "not_shared", "only_in_some", "first_difference": {"step", "when":
+// "before" or "after", "parameters": [{"number", "tensor", "module", "ranks": [{"rank", "call", "api", "config",
+// "file", "line", "function", "fingerprint"}]}]} or null}], "notes"}
 //
 // FailedPrecondition: there is nothing to compare. Returns whether they differ, even if writing to `out` fails: check
 // its state.

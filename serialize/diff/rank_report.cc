@@ -10,7 +10,10 @@
 #include "nlohmann/json.hpp"
 #include "serialize/base/monotonic_clock.h"
 #include "serialize/base/text.h"
+#include "serialize/diff/number_diff.h"
 #include "serialize/diff/rank_diff.h"
+#include "serialize/diff/rank_parameters.h"
+#include "serialize/forms/call_labels.h"
 #include "serialize/forms/forms.h"
 #include "serialize/forms/trace_lines.h"
 #include "serialize/model/config.h"
@@ -29,6 +32,8 @@ constexpr size_t kLookAhead = 8;
 constexpr size_t kMaxMessages = 20;
 // Numbers of calls in one row.
 constexpr size_t kCallsShown = 4;
+// Parameters that differ, of one step.
+constexpr size_t kMaxParameters = 3;
 
 struct Rank {
   int64_t rank = 0;
@@ -100,7 +105,11 @@ std::vector<std::string> DifferingFields(const std::vector<const CollectiveTrait
 class RankDiff {
  public:
   RankDiff(Trace* trace, const OneTraceDiffOptions& options)
-      : trace_(trace), options_(options), calls_(trace, &options.scope), stack_text_(*trace) {}
+      : trace_(trace),
+        options_(options),
+        calls_(trace, &options.scope),
+        parameters_(trace, &calls_),
+        stack_text_(*trace) {}
 
   absl::Status Compare() {
     const bool ranked = std::any_of(trace_->processes().begin(), trace_->processes().end(),
@@ -112,6 +121,7 @@ class RankDiff {
     }
     if (absl::Status s = trace_->Read([this](const CallRecord& record) -> absl::Status {
           calls_.Take(record);
+          parameters_.Take(record);
           last_ns_[record.process] = record.time_ns;
           return absl::OkStatus();
         });
@@ -132,13 +142,17 @@ class RankDiff {
     FindRuns();
     if (runs_.empty()) return absl::FailedPreconditionError(OneRank());
     for (const RankedRun& run : runs_) CompareRun(run);
+    if (absl::Status s = CompareParameters(); !s.ok()) return s;
     Note();
     return absl::OkStatus();
   }
 
   bool different() const {
-    return !messages_.empty() || std::any_of(groups_.begin(), groups_.end(),
-                                             [](const GroupDiff& group) { return group.parting.has_value(); });
+    return !messages_.empty() || std::any_of(groups_.begin(), groups_.end(), [](const GroupDiff& group) {
+      return group.parting.has_value();
+    }) || std::any_of(shared_.begin(), shared_.end(), [](const GroupParameters& group) {
+      return !group.different.empty();
+    });
   }
 
   void WriteText(std::ostream* out) {
@@ -157,6 +171,11 @@ class RankDiff {
                                        message.received == nullptr ? INT64_MAX : message.received->time_ns);
       findings.emplace_back(time_ns, absl::StrCat(bold, MessageTitle(message), reset, "\n", MessageTable(message)));
     }
+    for (const GroupParameters& group : shared_) {
+      if (group.different.empty()) continue;
+      findings.emplace_back(group.different[0].values[0].update.time_ns,
+                            absl::StrCat(bold, ParametersTitle(group), reset, "\n", ParametersTable(group)));
+    }
     std::stable_sort(findings.begin(), findings.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     for (const auto& [time_ns, text] : findings) *out << text << "\n";
     if (messages_.size() > kMaxMessages) {
@@ -164,10 +183,16 @@ class RankDiff {
     }
     for (const GroupDiff& group : groups_) {
       if (group.parting.has_value()) continue;
-      *out << GroupName(group) << ", " << NameRanks(Numbers(group)) << ": "
+      *out << GroupName(group.group) << ", " << NameRanks(Numbers(group)) << ": "
            << Counted(group.collectives, "collective, the same", "collectives, the same") << "\n";
     }
     if (matched_ > 0) *out << Counted(matched_, "message", "messages") << " received as sent\n";
+    for (const GroupParameters& group : shared_) {
+      if (group.shared == 0 || !group.different.empty()) continue;
+      *out << GroupName(group.group) << ", " << NameRanks(RanksOf(group)) << ": "
+           << Counted(group.shared, "parameter", "parameters") << ", "
+           << Counted(group.least_updates, "update, the same", "updates, the same") << "\n";
+    }
     for (const std::string& note : notes_) *out << "note: " << PlainLine(note) << "\n";
     out->flush();
   }
@@ -199,6 +224,8 @@ class RankDiff {
       one["received"] = message.received == nullptr ? ordered_json() : CallJson(*message.received);
       json["messages"]["different"].push_back(std::move(one));
     }
+    json["parameters"] = ordered_json::array();
+    for (const GroupParameters& group : shared_) json["parameters"].push_back(ParametersJson(group));
     json["notes"] = notes_;
     *out << DumpPrettyJson(json);
     out->flush();
@@ -443,12 +470,132 @@ class RankDiff {
     if (!message.fields.empty()) messages_.push_back(std::move(message));
   }
 
+  // ---- parameters ----
+
+  absl::Status CompareParameters() {
+    bool recorded = true;
+    for (const RankedRun& run : runs_) {
+      for (const Rank& rank : run.ranks) recorded = recorded && HoldsNumbers(trace_->processes()[rank.process]);
+      GroupParameters all;
+      all.group = kDefaultGroup;
+      for (const Rank& rank : run.ranks) all.ranks.emplace_back(rank.rank, rank.process);
+      shared_.push_back(std::move(all));
+    }
+    if (!parameters_.has_steps() || !recorded) {
+      shared_.clear();
+      if (parameters_.has_steps()) {
+        notes_.emplace_back("parameters are not compared: their numbers weren't recorded (torchtrace run --numbers)");
+      }
+      return absl::OkStatus();
+    }
+    for (const GroupDiff& group : groups_) {
+      if (group.group == kDefaultGroup || group.group == kUnnamedGroup || group.ranks.size() < 2) continue;
+      GroupParameters one;
+      one.group = group.group;
+      for (const Rank* const rank : group.ranks) one.ranks.emplace_back(rank->rank, rank->process);
+      shared_.push_back(std::move(one));
+    }
+    if (absl::Status s = parameters_.Compare(&shared_); !s.ok()) return s;
+    // What the default group doesn't share, another one may.
+    const bool in_groups = std::any_of(shared_.begin(), shared_.end(), [](const GroupParameters& group) {
+      return group.group != kDefaultGroup && group.shared > 0;
+    });
+    const bool none = std::all_of(shared_.begin(), shared_.end(), [](const GroupParameters& group) {
+      return group.shared + group.not_shared + group.same + group.only_in_some == 0;
+    });
+    if (none) {
+      notes_.emplace_back(
+          "parameters are not compared: the trace has no numbers of tensors that an optimizer updates and that require "
+          "gradients (shards of DTensors, compiled steps)");
+    }
+    for (const GroupParameters& group : shared_) {
+      const std::string which = absl::StrCat(GroupName(group.group), ", ", NameRanks(RanksOf(group)), ": ");
+      if (group.shared > 0 && group.different.empty() && group.most_updates != group.least_updates) {
+        notes_.push_back(absl::StrCat(which, "parameters have ", group.least_updates, " to ", group.most_updates,
+                                      " updates: those that all ranks have are compared"));
+      }
+      if (group.group != kDefaultGroup ? group.shared == 0 : in_groups && group.shared == 0) continue;
+      if (group.not_shared > 0) {
+        notes_.push_back(absl::StrCat(
+            which, Counted(group.not_shared, "parameter that differs is", "parameters that differ are"),
+            " not compared: nothing shows that ranks share them (DistributedDataParallel, all_reduce of all gradients)",
+            group.same_at_first ? "; they are the same before their first update" : ""));
+      }
+      if (group.only_in_some > 0) {
+        notes_.push_back(absl::StrCat(which, Counted(group.only_in_some, "parameter is", "parameters are"),
+                                      " not compared: not all ranks update one of that shape"));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  static std::vector<int64_t> RanksOf(const GroupParameters& group) {
+    std::vector<int64_t> ranks;
+    for (const auto& [rank, process] : group.ranks) ranks.push_back(rank);
+    return ranks;
+  }
+
+  static std::string ParametersTitle(const GroupParameters& group) {
+    return absl::StrCat(GroupName(group.group), ", ", NameRanks(RanksOf(group)), ": parameters differ ",
+                        group.before ? "before" : "after", " optimizer step ", group.step + 1, ": ",
+                        group.different.size(), " of ", group.shared);
+  }
+
+  // Ranks that have the same value are one row.
+  std::string ParametersTable(const GroupParameters& group) const {
+    TextTable table({{"rank", TextTable::kLeft},
+                     {"call", TextTable::kLeft},
+                     {"line", TextTable::kLeft},
+                     {"parameter", TextTable::kLeft},
+                     {"fingerprint", TextTable::kLeft}});
+    const size_t shown = options_.all ? group.different.size() : std::min(group.different.size(), kMaxParameters);
+    for (size_t i = 0; i < shown; ++i) {
+      const DifferingParameter& parameter = group.different[i];
+      std::vector<uint64_t> fingerprints;
+      for (const DifferingParameter::Value& value : parameter.values) {
+        if (std::find(fingerprints.begin(), fingerprints.end(), value.fingerprint) == fingerprints.end()) {
+          fingerprints.push_back(value.fingerprint);
+        }
+      }
+      for (const uint64_t fingerprint : fingerprints) {
+        std::vector<int64_t> ranks;
+        std::vector<std::string> calls;
+        StackId stack = kNoStack;
+        for (const DifferingParameter::Value& value : parameter.values) {
+          if (value.fingerprint != fingerprint) continue;
+          if (ranks.empty()) stack = value.update.stack;
+          ranks.push_back(value.rank);
+          if (calls.size() <= kCallsShown) calls.push_back(absl::StrCat(value.update.call));
+        }
+        if (calls.size() > kCallsShown) calls.back() = "...";
+        const std::string module = parameter.module == kLostId
+                                       ? ""
+                                       : absl::StrCat(ModuleLabelOf(trace_->identity(parameter.module)).Text(), " ");
+        table.AddRow({NameRanks(ranks).substr(ranks.size() == 1 ? 5 : 6), absl::StrJoin(calls, ", "), PlaceOf(stack),
+                      absl::StrCat(parameter.number + 1, ". ", PlainLine(module), parameter.tensor),
+                      absl::StrCat(absl::Hex(fingerprint, absl::kZeroPad16))});
+      }
+    }
+    const size_t more = group.different.size() - shown;
+    std::string updates;
+    const std::vector<DifferingParameter::Value>& first = group.different[0].values;
+    const auto [least, most] = std::minmax_element(first.begin(), first.end(),
+                                                   [](const auto& a, const auto& b) { return a.updates < b.updates; });
+    if (least->updates != most->updates) {
+      updates = absl::StrCat("rank ", least->rank, " updates it ", Counted(least->updates, "time", "times"),
+                             " in all, rank ", most->rank, " ", Counted(most->updates, "time", "times"), "\n");
+    }
+    return absl::StrCat(
+        table.Format(), updates,
+        more == 0 ? "" : absl::StrCat("... and ", Counted(more, "more parameter", "more parameters"), " (--all)\n"));
+  }
+
   // ---- text ----
 
-  static std::string GroupName(const GroupDiff& group) {
-    return group.group == kDefaultGroup   ? "default group"
-           : group.group == kUnnamedGroup ? "groups that aren't named"
-                                          : absl::StrCat("group ", PlainLine(group.group));
+  static std::string GroupName(const std::string& group) {
+    return group == kDefaultGroup   ? "default group"
+           : group == kUnnamedGroup ? "groups that aren't named"
+                                    : absl::StrCat("group ", PlainLine(group));
   }
 
   static std::vector<int64_t> Numbers(const GroupDiff& group) {
@@ -473,7 +620,7 @@ class RankDiff {
                     : absl::StrCat(NameRanks(missing), missing.size() == 1 ? " doesn't call it" : " don't call it");
     const std::string before =
         parting.number == 0 ? "" : absl::StrCat("; the ", parting.number, " before are the same");
-    return absl::StrCat(GroupName(group), ", ", NameRanks(Numbers(group)), ": collective ", parting.number + 1,
+    return absl::StrCat(GroupName(group.group), ", ", NameRanks(Numbers(group)), ": collective ", parting.number + 1,
                         only_count ? ": " : " ", what, before);
   }
 
@@ -628,9 +775,42 @@ class RankDiff {
     return json;
   }
 
+  ordered_json ParametersJson(const GroupParameters& group) const {
+    ordered_json json = {{"group", group.group},
+                         {"ranks", RanksOf(group)},
+                         {"compared", group.shared},
+                         {"not_shared", group.not_shared},
+                         {"only_in_some", group.only_in_some}};
+    json["first_difference"] = nullptr;
+    if (group.different.empty()) return json;
+    ordered_json first = {{"step", group.step + 1}, {"when", group.before ? "before" : "after"}};
+    first["parameters"] = ordered_json::array();
+    for (const DifferingParameter& parameter : group.different) {
+      ordered_json one = {{"number", parameter.number + 1}, {"tensor", parameter.tensor}};
+      one["module"] = parameter.module == kLostId
+                          ? ordered_json()
+                          : ordered_json(ModuleLabelOf(trace_->identity(parameter.module)).Text());
+      one["ranks"] = ordered_json::array();
+      for (const DifferingParameter::Value& value : parameter.values) {
+        const ConfigId config = value.update.config;
+        ordered_json rank = {{"rank", value.rank},
+                             {"call", value.update.call},
+                             {"api", std::string(ReadConfigHead(trace_->identity(config)).api)},
+                             {"config", ConfigText(*trace_, config)}};
+        AddPlace(value.update.stack, &rank);
+        rank["fingerprint"] = absl::StrCat(absl::Hex(value.fingerprint, absl::kZeroPad16));
+        one["ranks"].push_back(std::move(rank));
+      }
+      first["parameters"].push_back(std::move(one));
+    }
+    json["first_difference"] = std::move(first);
+    return json;
+  }
+
   Trace* const trace_;
   const OneTraceDiffOptions& options_;
   RankCalls calls_;
+  RankParameters parameters_;
   StackText stack_text_;
   std::map<uint32_t, int64_t> last_ns_;  // by process: its last record
   int64_t now_ns_ = 0;
@@ -640,6 +820,7 @@ class RankDiff {
   std::set<int64_t> again_;      // ranks of several processes
   std::vector<GroupDiff> groups_;
   std::vector<MessageDiff> messages_;
+  std::vector<GroupParameters> shared_;
   uint64_t matched_ = 0;  // messages
   std::vector<std::string> notes_;
 };
