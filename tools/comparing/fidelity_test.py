@@ -6,7 +6,7 @@ import time
 import pytest
 
 from testdata.programs import comparison
-from tools.comparing import differences, generator, main, processes, random_programs
+from tools.comparing import differences, generator, main, numbers, processes, random_programs
 from tools.comparing.checking import check
 from tools.comparing.programs import Left, Place, Program
 
@@ -43,6 +43,55 @@ def test_samples_and_a_random_program():
 def test_a_program_of_several_processes():
     found = processes.compare(["replaced.py"], 6)
     assert found.found == [] and found.calls == 6 and found.compared > 2
+
+
+PLANTED = [0, 1, 2, 3, 4]
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory):
+    """Two for nan, two for diff, and a clean program."""
+    folder = tmp_path_factory.mktemp("planted")
+    return folder, numbers.train(folder, PLANTED, ranks=1)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("seed", PLANTED)
+def test_a_planted_number_is_found(planted, seed):
+    folder, rows = planted
+    checked = numbers.check(rows[seed], folder, ranks=1)
+    assert checked.found == [] and checked.compared > 1
+
+
+@pytest.mark.torch
+def test_a_planted_number_is_found_in_one_of_two_ranks(tmp_path):
+    seed = 25
+    assert numbers.several_ranks(seed)
+    rows = numbers.train(tmp_path, [seed], ranks=2)
+    checked = numbers.check(rows[seed], tmp_path, ranks=2)
+    assert checked.found == [] and checked.compared > 3
+
+
+@pytest.mark.torch
+def test_another_call_than_the_planted_one_is_a_difference(planted):
+    folder, rows = planted
+    verbs = set()
+    for seed, row in rows.items():
+        if row["verb"] == "clean":
+            continue
+        other = {"api": "aten::detach", "before": 0, "after": 0, "part": "data"}
+        (found,) = numbers.check(row | other, folder, ranks=1).found
+        assert found.startswith("call: expected ")
+        verbs.add(row["verb"])
+        # Nor is a program with a plant one without.
+        traces = [folder / str(seed) / name for name in ("planted", "planted")]
+        checked = numbers.Checked(row)
+        if row["verb"] == "nan":
+            checked.clean(traces)
+        else:
+            checked.clean([folder / str(seed) / "clean", traces[0]])
+        assert checked.found
+    assert verbs == {"nan", "diff"}
 
 
 CHEATING = """

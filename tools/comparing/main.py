@@ -15,7 +15,7 @@ import sys
 import time
 
 from tools.benchmarks.tables import Table, count, replace_in
-from tools.comparing import differences, processes, random_programs, samples, suites
+from tools.comparing import differences, numbers, processes, random_programs, samples, suites
 from tools.comparing.programs import ROOT
 
 SECTIONS = {
@@ -25,6 +25,7 @@ SECTIONS = {
     "suites": suites.section,
     "random": random_programs.section,
     "processes": processes.section,
+    "numbers": numbers.section,
 }
 MOST_SHOWN = 20
 RESULTS = ROOT / ".build/fidelity/results.json"
