@@ -18,7 +18,7 @@ namespace {
 // Bounds of what is remembered and tried.
 constexpr size_t kMaxSteps = size_t{1} << 20;
 constexpr size_t kMaxUsed = 4096;
-constexpr size_t kMaxCandidates = 4096;
+constexpr size_t kMaxForwardCandidates = 4096;
 constexpr size_t kMaxRegions = 1000;
 constexpr size_t kMaxDifferences = 100;
 // How many calls show whether a run is the one that is looked for, and how many of them must be alike.
@@ -431,7 +431,7 @@ std::optional<Recomputations::Run> Recomputations::FindForward(Thread* thread, c
   Candidate best;
   size_t tried = 0;
   const auto look_in = [&](Thread* in, uint64_t before) {
-    for (uint64_t step = before; step-- > in->dropped && tried < kMaxCandidates && effort_ > 0;) {
+    for (uint64_t step = before; step-- > in->dropped && tried < kMaxForwardCandidates && effort_ > 0;) {
       --effort_;
       const Step& candidate = in->At(step);
       if (root != kLostId ? candidate.config != root : FactsOf(candidate.config).api != wanted_api) continue;

@@ -156,7 +156,8 @@ class ConfigBuilder {
   LaterOf later_of() const {
     if (is_result_) return LaterOf::kResult;
     return elements_ == Elements::kWritten || elements_ == Elements::kMutated || elements_ == Elements::kLater
-               ? LaterOf::kWritten : LaterOf::kArguments;
+               ? LaterOf::kWritten
+               : LaterOf::kArguments;
   }
 
   // Some tensors have more notes if their configuration is new (FirstNotes): a description offers them, and is then

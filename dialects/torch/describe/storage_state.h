@@ -40,8 +40,8 @@ struct ReadElements {
 };
 
 struct StorageState {
-  std::atomic_flag busy;                      // who sets it may use the rest
-  bool seen = false;                          // in a call
+  std::atomic_flag busy;  // who sets it may use the rest
+  bool seen = false;      // in a call
   // False: it was allocated, and a call that writes to it isn't known. Anybody may set it.
   std::atomic<bool> written = true;
   bool under_way = false;                     // asynchronous work writes it, or did

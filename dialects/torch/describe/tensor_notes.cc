@@ -2,6 +2,7 @@
 
 #include <c10/core/StorageImpl.h>
 #include <c10/core/TensorImpl.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -111,7 +112,7 @@ void TakeNotes(const c10::TensorImpl& impl, ConfigBuilder* config) {
   const Elements elements = config->elements();
   if (elements == Elements::kUnnoted) return;
   if (g_identities.load(std::memory_order_relaxed)) {
-    const bool has_numbers = numbers != WhichNumbers::kNone;
+    const bool has_numbers = numbers != WhichNumbers::kNone && WithoutNumbers::AreTaken();
     const TensorNumber number = NumberOf(impl, StorageOf(impl), /*with_state=*/has_numbers);
     note.identity = IdentityOf(impl, number);
     if (has_numbers) {
@@ -132,7 +133,8 @@ void TakeNotes(const c10::TensorImpl& impl, ConfigBuilder* config) {
   const char* const first = contents_bytes != 0 || of_all_calls || of_first_call ? ElementsOf(impl).first : nullptr;
   if (first != nullptr) {
     const int64_t count = impl.numel_default();
-    const bool has_range = count <= kMaxRangeElements && (of_all_calls || (of_first_call && IsReadable(impl, first, kMaxSpanBytes)));
+    const bool has_range =
+        count <= kMaxRangeElements && (of_all_calls || (of_first_call && IsReadable(impl, first, kMaxSpanBytes)));
     if (has_range) note.range = RangeOf(impl, first);
     const size_t itemsize = impl.dtype().itemsize();
     const size_t bytes = static_cast<size_t>(count) * itemsize;

@@ -24,6 +24,20 @@ inline std::atomic<bool> g_stops_on_nan{false};
 inline constinit thread_local bool t_took_nan = false;
 inline constinit thread_local bool t_made_nan = false;
 
+// While it lives, the thread takes no numbers, nor any knowledge of what is written.
+class WithoutNumbers {
+ public:
+  explicit WithoutNumbers(bool without) : before_(t_without_numbers) { t_without_numbers |= without; }
+  ~WithoutNumbers() { t_without_numbers = before_; }
+  WithoutNumbers(const WithoutNumbers&) = delete;
+
+  static bool AreTaken() { return !t_without_numbers; }
+
+ private:
+  static inline constinit thread_local bool t_without_numbers = false;
+  const bool before_;
+};
+
 // DescribeTensor calls this after each tensor. It is as passive: it reads elements on the CPU, from memory that is
 // already there, and numbers on CUDA devices (device_notes.h); for first notes (ConfigBuilder), which need no option,
 // it first checks that the memory is readable.

@@ -142,8 +142,9 @@ FoundNumbers NumbersAs(std::span<const int64_t> sizes, const ReadElements& read)
 ReadElements* FindRead(StorageState* state, const ReadElements& wanted) {
   if (!wanted.known) return nullptr;
   for (ReadElements& read : state->read) {
-    if (!read.known || read.unknown_writes != wanted.unknown_writes || read.first != wanted.first || read.type != wanted.type || read.dims != wanted.dims ||
-        read.storage_bytes != wanted.storage_bytes || read.sizes != wanted.sizes || read.strides != wanted.strides) {
+    if (!read.known || read.unknown_writes != wanted.unknown_writes || read.first != wanted.first ||
+        read.type != wanted.type || read.dims != wanted.dims || read.storage_bytes != wanted.storage_bytes ||
+        read.sizes != wanted.sizes || read.strides != wanted.strides) {
       continue;
     }
     if (read.version == wanted.version || (read.will_change && read.version + 1 == wanted.version)) return &read;

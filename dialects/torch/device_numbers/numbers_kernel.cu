@@ -38,7 +38,7 @@ struct Arguments {
   i64 strides[kMostDimensions];  // in bytes
 };
 
-namespace {
+namespace {  // NOLINT(google-build-namespaces): a source file, also for the tests
 
 __device__ double Infinity() { return __longlong_as_double(0x7ff0000000000000); }
 __device__ double NotANumber() { return __longlong_as_double(0x7ff8000000000000); }

@@ -154,7 +154,8 @@ bool Enter(const Describe& describe) {
   const bool recorded = t_thread.Enter(describe);
   if (!recorded) {
     PutKeyRight();
-    if (g_what_is_written_wanted.load(std::memory_order_relaxed)) g_unknown_writes.fetch_add(1, std::memory_order_relaxed);
+    if (g_what_is_written_wanted.load(std::memory_order_relaxed))
+      g_unknown_writes.fetch_add(1, std::memory_order_relaxed);
   }
   return recorded;
 }

@@ -16,6 +16,7 @@
 
 #include "dialects/torch/describe/operator_plan.h"
 #include "dialects/torch/describe/tensor_notes.h"
+#include "dialects/torch/describe/tensor_numbers.h"
 #include "serialize/model/record_facts.h"
 #include "tracer/record/static_tls.h"
 #include "tracer/record/thread_state.h"
@@ -120,6 +121,9 @@ void Describe(const at::RecordFunction& function, ConfigBuilder* config) {
   }
 }
 
+// Level 2's calls are whole. Here, calls inside of them take memory that a kernel has allocated and not filled yet.
+bool LeavesNumbersToOperators() { return g_reads_are_kept.load(std::memory_order_relaxed); }
+
 // Null: it is no operator, or it is a variadic one.
 const OperatorPlan* PlanOf(const at::RecordFunction& function) {
   const c10::FunctionSchema* const schema = SchemaOf(function);
@@ -176,7 +180,10 @@ std::unique_ptr<at::ObserverContext> Begin(const at::RecordFunction& function) {
                              .sequence = function.seqNr(),
                              .forward_thread = function.forwardThreadId(),
                              .id = function.handle()};
-  const auto describe = [&](auto* call) { Describe(function, call); };
+  const auto describe = [&](auto* call) {
+    const WithoutNumbers without(LeavesNumbersToOperators());
+    Describe(function, call);
+  };
   // It ends on any thread, when its work is done, so it is not a call of this thread.
   if (function.isAsync()) {
     if (thread.Enter(describe, &facts)) thread.Leave();
@@ -212,6 +219,7 @@ void End(const at::RecordFunction& function, at::ObserverContext* context) {
     t_thread.Raise({});
   } else {
     t_thread.Leave([&](ConfigBuilder* config) {
+      const WithoutNumbers without(LeavesNumbersToOperators());
       // The results are the last values on the operator's stack; if PyTorch doesn't report them there are none.
       const std::vector<c10::IValue>& outputs = function.outputs();
       const size_t count =

@@ -13,10 +13,10 @@
 namespace torchtrace::torch_dialect {
 namespace {
 
-struct Place {
+struct MemoryPlace {
   unsigned x = 0;
 };
-Place gridDim, blockDim, blockIdx, threadIdx;
+MemoryPlace gridDim, blockDim, blockIdx, threadIdx;
 
 // Runs functions in turn, each up to its next Yield.
 class Fibers {

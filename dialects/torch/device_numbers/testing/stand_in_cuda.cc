@@ -21,7 +21,7 @@ struct Event {
   size_t reached = 0;
 };
 
-std::recursive_mutex g_mutex;
+std::recursive_mutex g_stand_in_mutex;
 StandInCuda g_state;
 std::map<void*, std::deque<std::function<void()>>> g_streams;
 thread_local int t_mode = 0;
@@ -29,7 +29,7 @@ thread_local size_t t_contexts = 0;
 int g_context;
 
 void Release(void* stream, size_t count) {
-  const std::lock_guard<std::recursive_mutex> lock(g_mutex);
+  const std::lock_guard<std::recursive_mutex> lock(g_stand_in_mutex);
   std::deque<std::function<void()>>& work = g_streams[stream];
   for (; count != 0 && !work.empty(); --count) {
     work.front()();
@@ -54,7 +54,7 @@ void Add(void* stream, std::function<void()> work) {
 }  // namespace
 
 #define TORCHTRACE_ENTRY extern "C" __attribute__((visibility("default")))
-#define TORCHTRACE_LOCK const std::lock_guard<std::recursive_mutex> lock(g_mutex)
+#define TORCHTRACE_LOCK const std::lock_guard<std::recursive_mutex> lock(g_stand_in_mutex)
 
 TORCHTRACE_ENTRY StandInCuda* stand_in_cuda() {
   g_state.release = Release;
