@@ -18,37 +18,10 @@
 #include "absl/status/statusor.h"
 #include "serialize/diff/config_diff.h"
 #include "serialize/diff/one_trace.h"
+#include "serialize/trace/collective_traits.h"
 #include "serialize/trace/trace.h"
 
 namespace torchtrace {
-
-// What ranks must agree on in one operation.
-struct CollectiveTraits {
-  enum Kind : uint8_t { kNone, kCollective, kSend, kReceive };
-  Kind kind = kNone;
-  bool is_operator = false;  // else a function of torch.distributed
-  std::string group;         // its name, kDefaultGroup, kUnnamedGroup
-  std::string operation;     // `all_reduce`: of functions and operators alike
-  std::string reduction;     // `sum`
-  std::string root;          // of a broadcast, reduce, gather, scatter
-  std::string shapes;        // `[4, 2], [4]`
-  std::string dtypes;        // `float32`, once for each tensor
-  std::string devices;       // `cpu`, `cuda`
-  int64_t elements = 0;      // of all tensors; -1: not known
-  // Of a send or receive.
-  std::optional<int64_t> peer;  // in its group if peer_in_group; nullopt: any
-  bool peer_in_group = false;
-  int64_t tag = 0;
-
-  friend bool operator==(const CollectiveTraits&, const CollectiveTraits&) = default;
-};
-
-// PyTorch's name of the group of all ranks.
-inline constexpr char kDefaultGroup[] = "0";
-// Of traces that don't name groups: all of them together.
-inline constexpr char kUnnamedGroup[] = "";
-
-CollectiveTraits CollectiveTraitsOf(const Config& config);
 
 // One rank's call of an operation.
 struct RankCall {

@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "serialize/model/config.h"
-#include "serialize/model/value.h"
+#include "serialize/trace/collective_traits.h"
 
 namespace torchtrace {
 namespace {
@@ -44,17 +44,6 @@ bool IsOneOf(std::string_view name, const std::string_view (&names)[N]) {
   return std::find(std::begin(names), std::end(names), name) != std::end(names);
 }
 
-// Whether a call with these arguments is one of the default group: the parameter `group` is left out or None.
-bool NamesNoGroup(const Config& config) {
-  const auto is_group = [](const Value& value) {
-    return value.tag == ValueTag::kObject && value.text.find("ProcessGroup") != std::string_view::npos;
-  };
-  if (std::any_of(config.args.begin(), config.args.end(), is_group)) return false;
-  return std::all_of(config.kwargs.begin(), config.kwargs.end(), [](const auto& argument) {
-    return argument.first != "group" || argument.second.tag == ValueTag::kNone;
-  });
-}
-
 }  // namespace
 
 bool IsCollective(std::string_view api) {
@@ -72,7 +61,7 @@ std::vector<int64_t> CollectiveProgress::Waiting() const {
     least = std::min(least, rank.entered);
     most = std::max(most, rank.entered);
   }
-  if (!default_group || differ.has_value() || least == most) return waiting;
+  if (group == kUnnamedGroup || differ.has_value() || least == most) return waiting;
   for (const RankProgress& rank : ranks) {
     if (rank.entered == most && rank.open) waiting.push_back(rank.rank);
   }
@@ -90,22 +79,29 @@ std::vector<int64_t> CollectiveProgress::Awaited() const {
   return awaited;
 }
 
-CollectiveCalls::Group CollectiveCalls::GroupOf(ConfigId config) {
-  if (config >= groups_.size()) groups_.resize(config + config / 2 + 16, kGroups);
-  uint8_t& known = groups_[config];
-  if (known == kGroups) {
-    const std::string_view identity = trace_.identity(config);
-    const ConfigHead head = ReadConfigHead(identity);
-    // Operators get an object for every group, and calls of Python functions (level 3) have no arguments.
-    const bool tells = head.level <= 1 && head.api.find("::") == std::string_view::npos;
-    known = !IsCollective(head.api) ? kNone : tells && NamesNoGroup(ReadableConfig(identity)) ? kDefault : kUnknown;
+const std::string* CollectiveCalls::GroupOf(ConfigId config) {
+  if (config == kLostId) return nullptr;
+  if (config >= groups_.size()) groups_.resize(config + config / 2 + 16);
+  std::optional<const std::string*>& known = groups_[config];
+  if (known.has_value()) return *known;
+  known = nullptr;
+  const std::string_view identity = trace_.identity(config);
+  const ConfigHead head = ReadConfigHead(identity);
+  if (!IsCollective(head.api)) return nullptr;
+  std::string group = kUnnamedGroup;
+  // Calls of Python functions (level 3) have no arguments.
+  if (!OperationOf(head.api, head.level).empty()) {
+    CollectiveTraits traits = CollectiveTraitsOf(ReadableConfig(identity));
+    if (traits.kind == CollectiveTraits::kNone) return nullptr;
+    group = std::move(traits.group);
   }
-  return static_cast<Group>(known);
+  known = &*names_.insert(std::move(group)).first;
+  return *known;
 }
 
 void CollectiveCalls::Take(const CallRecord& record) {
-  const Group group = GroupOf(record.config);
-  if (group == kNone) [[likely]] {
+  const std::string* const group = GroupOf(record.config);
+  if (group == nullptr) [[likely]] {
     return;
   }
   Outermost& outermost = outermost_[{record.process, record.thread}];
@@ -116,14 +112,14 @@ void CollectiveCalls::Take(const CallRecord& record) {
     const std::string api(ReadConfigHead(trace_.identity(record.config)).api);
     const auto [number, fresh] = api_numbers_.try_emplace(api, static_cast<uint32_t>(apis_.size()));
     if (fresh) apis_.push_back(api);
-    Progress& progress = progress_[{record.process, group}];
+    Progress& progress = progress_[{record.process, *group}];
     progress.apis.push_back(number->second);
     progress.last_call = record.call;
     progress.open = true;
     progress.time_ns = record.time_ns;
   } else if (outermost.call == record.call) {
     outermost.call = kNoCall;
-    Progress& progress = progress_[{record.process, group}];
+    Progress& progress = progress_[{record.process, *group}];
     if (progress.last_call != record.call) return;
     progress.open = false;
     progress.time_ns = record.time_ns;
@@ -146,13 +142,18 @@ std::vector<CollectiveProgress> CollectiveCalls::Compare() const {
   }
   std::vector<CollectiveProgress> all;
   for (const auto& [label, processes] : runs) {
-    for (const Group group : {kDefault, kUnknown}) {
-      CollectiveProgress compared = {.label = label, .default_group = group == kDefault, .ranks = {}, .differ = {}};
+    std::vector<std::string> groups(names_.begin(), names_.end());
+    std::stable_partition(groups.begin(), groups.end(),
+                          [](const std::string& group) { return group == kDefaultGroup; });
+    for (const std::string& group : groups) {
+      CollectiveProgress compared = {.label = label, .group = group, .ranks = {}, .differ = {}};
       const std::vector<uint32_t>* longest = nullptr;
       bool worth_it = false;
       std::vector<const std::vector<uint32_t>*> sequences;
       for (const auto& [rank, process] : processes) {
         const auto found = progress_.find({process, group});
+        // Of named groups, the ranks that have called one of its operations are known to be members.
+        if (found == progress_.end() && group != kDefaultGroup && group != kUnnamedGroup) continue;
         RankProgress& one = compared.ranks.emplace_back();
         one.rank = rank;
         one.process = process;
@@ -166,7 +167,7 @@ std::vector<CollectiveProgress> CollectiveCalls::Compare() const {
         sequences.push_back(&progress.apis);
         if (longest == nullptr || progress.apis.size() > longest->size()) longest = &progress.apis;
       }
-      if (longest == nullptr || processes.size() < 2) continue;
+      if (longest == nullptr || compared.ranks.size() < 2) continue;
       for (const std::vector<uint32_t>* const sequence : sequences) {
         const auto parts = std::mismatch(sequence->begin(), sequence->end(), longest->begin());
         if (parts.first == sequence->end()) continue;

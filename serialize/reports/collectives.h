@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -29,15 +30,15 @@ struct RankProgress {
   int64_t time_ns = 0;   // of its entry if it is open, else of its end
 };
 
-// The ranks of one run, in collectives of the default group, or of groups that the trace doesn't tell apart.
+// The ranks of one run, in collectives of a group, or of groups that the trace doesn't tell apart.
 struct CollectiveProgress {
-  std::string label;  // of a merged run
-  bool default_group = false;
+  std::string label;                // of a merged run
+  std::string group;                // as CollectiveTraits::group
   std::vector<RankProgress> ranks;  // in order
   // From which one, counted from 1, they are not the same operations on all ranks, as far as these have come.
   std::optional<uint64_t> differ;
 
-  // Who surely waits for whom: all take part in an operation of the default group. Empty if nobody does.
+  // Who surely waits for whom: all of a group take part in its operations. Empty if nobody does.
   std::vector<int64_t> Waiting() const;
   std::vector<int64_t> Awaited() const;
 };
@@ -54,7 +55,6 @@ class CollectiveCalls {
   std::vector<CollectiveProgress> Compare() const;
 
  private:
-  enum Group : uint8_t { kNone, kDefault, kUnknown, kGroups };
   struct Progress {
     std::vector<uint32_t> apis;  // of the collectives, by number
     uint64_t last_call = kNoCall;
@@ -62,17 +62,18 @@ class CollectiveCalls {
     int64_t time_ns = 0;
   };
 
-  // kNone: not a collective.
-  Group GroupOf(ConfigId config);
+  // Null: not a collective, or of a group without the rank.
+  const std::string* GroupOf(ConfigId config);
 
   const Trace& trace_;
-  std::vector<uint8_t> groups_;  // by config; kGroups: not known yet
+  std::set<std::string> names_;                            // of groups
+  std::vector<std::optional<const std::string*>> groups_;  // by config; none: not known yet
   struct Outermost {
     uint64_t call = kNoCall;
     uint32_t depth = 0;
   };
   absl::flat_hash_map<std::pair<uint32_t, uint32_t>, Outermost> outermost_;  // open collectives, by process and thread
-  std::map<std::pair<uint32_t, Group>, Progress> progress_;                  // by process
+  std::map<std::pair<uint32_t, std::string>, Progress> progress_;            // by process
   absl::flat_hash_map<std::string, uint32_t> api_numbers_;
   std::vector<std::string> apis_;
 };

@@ -20,7 +20,9 @@ Config AllReduce() {
   return MakeConfig(1, "torch.distributed.distributed_c10d.all_reduce", {}, {{"group", NamedValue(ValueTag::kNone)}});
 }
 Config Broadcast() { return MakeConfig(0, "torch.distributed.broadcast", {IntValue(0)}); }
-Config Operator() { return MakeConfig(2, "c10d::allreduce_", {IntValue(1)}); }
+Config Operator(const std::string& group = "torch.ScriptObject") {
+  return MakeConfig(2, "c10d::allreduce_", {IntValue(1), NamedValue(ValueTag::kObject, group)});
+}
 
 // Ranks 0 to 3, each with a process that is or isn't there any more.
 class CollectivesTest : public testing::Test {
@@ -94,6 +96,23 @@ TEST_F(CollectivesTest, OperatorsDoNotSayTheirGroup) {
   trace_.In(3, 0);
   trace_.Enter(other);
   EXPECT_THAT(Text(), Not(HasSubstr("default group")));
+}
+
+TEST_F(CollectivesTest, GroupsAreNamed) {
+  const std::string group = "torch.distributed.distributed_c10d.ProcessGroup.";
+  for (uint32_t rank = 0; rank < 4; ++rank) {
+    trace_.In(rank, 0);
+    trace_.Call(Operator(group + "0"));
+    if (rank > 1) trace_.Call(Operator(group + "dp"));
+  }
+  trace_.In(2, 0);
+  trace_.Enter(Operator(group + "dp"));
+  // All have come as far in the default group, and ranks 0 and 1 aren't known to be in the other one.
+  EXPECT_THAT(Text(), testing::StartsWith("collectives of group dp: rank 2 waits for rank 3\nrank "));
+  const nlohmann::json collectives = Json()["collectives"];
+  ASSERT_EQ(collectives.size(), 1u);
+  EXPECT_EQ(collectives[0]["group"], "dp");
+  EXPECT_EQ(collectives[0]["ranks"].size(), 2u);
 }
 
 TEST_F(CollectivesTest, RanksThatCallDifferentOnes) {

@@ -19,6 +19,7 @@
 #include "serialize/model/config.h"
 #include "serialize/reports/collectives.h"
 #include "serialize/reports/reports.h"
+#include "serialize/trace/collective_traits.h"
 #include "serialize/trace/run_facts.h"
 #include "serialize/trace/running.h"
 
@@ -152,8 +153,10 @@ class OpenCallsReport {
     for (const CollectiveProgress& progress : collectives_.Compare()) {
       if (!text->empty()) *text += "\n";
       if (!progress.label.empty()) absl::StrAppend(text, PlainLine(progress.label), ": ");
-      absl::StrAppend(text,
-                      progress.default_group ? "collectives of the default group" : "collectives of unknown groups");
+      absl::StrAppend(text, "collectives of ",
+                      progress.group == kDefaultGroup   ? "the default group"
+                      : progress.group == kUnnamedGroup ? "unknown groups"
+                                                        : absl::StrCat("group ", PlainLine(progress.group)));
       if (progress.differ.has_value()) {
         absl::StrAppend(text, ": from number ", *progress.differ, " on ranks call different ones");
       } else if (const std::vector<int64_t> waiting = progress.Waiting(); !waiting.empty()) {
@@ -193,7 +196,9 @@ class OpenCallsReport {
   ordered_json CollectiveJson(const CollectiveProgress& progress) {
     ordered_json json;
     if (!progress.label.empty()) json["label"] = progress.label;
-    json["group"] = progress.default_group ? ordered_json("default") : ordered_json();
+    json["group"] = progress.group == kDefaultGroup   ? ordered_json("default")
+                    : progress.group == kUnnamedGroup ? ordered_json()
+                                                      : ordered_json(progress.group);
     json["waiting"] = progress.Waiting();
     json["for"] = progress.Awaited();
     json["differ_from"] = progress.differ.has_value() ? ordered_json(*progress.differ) : ordered_json();
