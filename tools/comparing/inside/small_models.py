@@ -1,7 +1,7 @@
 """Random small models that train two steps, as a seed says: what planted.py plants something in.
 
-Every program has its own blocks, data, precision, checkpoints and optimizer. `probe` of `train` sees
-which part of a step begins, and may change what passes by it.
+Every program has its own blocks, data, precision, checkpoints and optimizer. `probe` of `train`
+sees which part of a step begins, and may change what passes by it.
 """
 
 import contextlib
