@@ -423,7 +423,7 @@ ANYWHERE = [
 def learning_rate(optimizer, expect):
     """By optimizer: the first operator that takes it."""
     options = optimizer.defaults
-    kind = "fused" if options["fused"] else "foreach" if options["foreach"] else "single"
+    kind = "fused" if options.get("fused") else "foreach" if options["foreach"] else "single"
     first = {
         ("AdamW", "fused"): "aten::_fused_adamw_",
         ("AdamW", "foreach"): "aten::_foreach_mul_.Scalar",
