@@ -23,6 +23,7 @@
 #include "nlohmann/json.hpp"
 #include "serialize/log/log_trace.h"
 #include "serialize/model/config.h"
+#include "serialize/model/levels.h"
 #include "tracer/record/recorder.h"
 #include "tracer/record/thread_state.h"
 
@@ -104,6 +105,7 @@ std::string Record(const std::function<void(StandInDevice*)>& body, RecorderOpti
   const pid_t child = fork();
   if (child == 0) {
     options.log_folder = folder;
+    options.recording.levels = {kDispatchLevel};
     options.recording.numbers = WhichNumbers::kAll;
     options.recording.quiet = true;
     ResolveImplied(&options.recording);
