@@ -83,7 +83,7 @@ int RunDiff(const std::vector<std::string>& args) {
   NumberFlags numbers;
   const auto app = MakeApp(kDiffCommand, "[OPTIONS] A [B]", kDiffFooter);
   app->add_option("A", a_path, kTraceText)->required();
-  app->add_option("B", b_path, "The trace that A is compared with");
+  Option* const b_option = app->add_option("B", b_path, "The trace that A is compared with");
   app->add_option("--ignore", ignore,
                   absl::StrCat("Don't compare these (a list with commas): ", Coarsening::Choices(), ", ", kCounts))
       ->option_text("WHAT")
@@ -146,7 +146,7 @@ int RunDiff(const std::vector<std::string>& args) {
   if (recomputed || across_ranks) {
     const std::string flag = recomputed ? "--recomputed" : "--across-ranks";
     if (recomputed && across_ranks) return usage_error("--recomputed and --across-ranks are two questions: ask one");
-    if (!b_path.empty()) return usage_error(absl::StrCat(flag, " is about one trace: B is one too many"));
+    if (b_option->count() != 0) return usage_error(absl::StrCat(flag, " is about one trace: B is one too many"));
     if (!ignore.empty()) return usage_error(absl::StrCat("--ignore is not for ", flag));
     if (numbers.on()) return usage_error(absl::StrCat("--numbers is not for ", flag, ", which compares them anyway"));
     if (options.summary || options.top > 0) {
@@ -163,7 +163,7 @@ int RunDiff(const std::vector<std::string>& args) {
                             .all = all},
                            &selection, no_pager, quiet);
   }
-  if (b_path.empty()) return usage_error("B is required");
+  if (b_option->count() == 0) return usage_error("B is required");
   const absl::StatusOr<Ignored> ignored = ParseIgnored(ignore);
   if (sequence && ignored->counts) return usage_error("--ignore counts: --sequence doesn't compare counts");
   if (numbers.on() && sequence) return usage_error("--numbers and --sequence exclude each other");
