@@ -73,13 +73,14 @@ absl::StatusOr<Ignored> ParseIgnored(const std::vector<std::string>& lists) {
 }
 
 int RunDiff(const std::vector<std::string>& args) {
-  std::string a_path, b_path, format = "text", color = "auto";
+  std::string a_path, b_path, format = "text";
   std::vector<std::string> ignore;
-  bool sequence = false, all = false, no_pager = false, quiet = false;
+  bool sequence = false, all = false, quiet = false;
   bool recomputed = false, across_ranks = false;
   DiffOptions options;
   SequenceOptions sequence_options;
   CallSelectionOptions selection;
+  TextOptions text;
   NumberFlags numbers;
   const auto app = MakeApp(kDiffCommand, "[OPTIONS] A [B]", kDiffFooter);
   app->add_option("A", a_path, kTraceText)->required();
@@ -134,10 +135,7 @@ int RunDiff(const std::vector<std::string>& args) {
   app->add_option("--format", format, "text, json or markdown (default: text)")
       ->option_text("FORMAT")
       ->check(OneOf(DiffFormats()));
-  app->add_option("--color", color, "auto, always or never; NO_COLOR is honoured (default: auto)")
-      ->option_text("WHEN")
-      ->check(OneOf(Whens()));
-  app->add_flag("--no-pager", no_pager, "Don't show it in $PAGER (or less) on a terminal");
+  text.AddTo(app.get());
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
 
   const auto usage_error = [](const std::string& what) {
@@ -159,9 +157,9 @@ int RunDiff(const std::vector<std::string>& args) {
                            {.scope = {},
                             .name = a_path,
                             .json = *DiffFormats().Parse(format) == DiffFormat::kJson,
-                            .color = UseColor(*Whens().Parse(color)),
+                            .color = text.UsesColor(),
                             .all = all},
-                           &selection, no_pager, quiet);
+                           &selection, text.no_pager, quiet);
   }
   if (b_option->count() == 0) return usage_error("B is required");
   const absl::StatusOr<Ignored> ignored = ParseIgnored(ignore);
@@ -183,7 +181,7 @@ int RunDiff(const std::vector<std::string>& args) {
   options.a_name = a_path;
   options.b_name = b_path;
   options.format = *DiffFormats().Parse(format);
-  options.color = UseColor(*Whens().Parse(color));
+  options.color = text.UsesColor();
   if (all) {
     if (max_hunks->count() == 0) sequence_options.max_hunks = 0;
     if (max_calls->count() == 0) sequence_options.max_calls = 0;
@@ -208,7 +206,7 @@ int RunDiff(const std::vector<std::string>& args) {
   Remarks remarks(&selection);
   int exit_code;
   {
-    const Pager pager(!no_pager);
+    const Pager pager(!text.no_pager);
     StandardOutput out(options.color ? StandardOutput::kColoredText : StandardOutput::kText, pager.fd());
     different = numbers.on() ? WriteNumberDiff(a->get(), b->get(), options, number_options, &out)
                 : sequence   ? WriteSequenceDiff(a->get(), b->get(), options, sequence_options, &out)

@@ -27,10 +27,11 @@ constexpr char kDumpFooter[] =
 constexpr char kAsRecorded[] = "recorded";
 
 int RunDump(const std::vector<std::string>& args) {
-  std::string path, format = "text", fold = "auto", color = "auto", stacks;
-  bool no_pager = false, quiet = false;
+  std::string path, format = "text", fold = "auto", stacks;
+  bool quiet = false;
   DumpOptions options;
   CallSelectionOptions selection;
+  TextOptions text;
   const auto app = MakeApp(kDumpCommand, "[OPTIONS] TRACE", kDumpFooter);
   app->add_option("TRACE", path, kTraceText)->required();
   selection.AddTo(app.get());
@@ -64,16 +65,13 @@ int RunDump(const std::vector<std::string>& args) {
                           return StackFormats().Parse(text == kAsRecorded ? StackFormats().names()[0] : text);
                         }),
                         [] { return StackFormats().names(); }));
-  app->add_option("--color", color, "auto, always or never; NO_COLOR is honoured (default: auto)")
-      ->option_text("WHEN")
-      ->check(OneOf(Whens()));
-  app->add_flag("--no-pager", no_pager, "Don't show it in $PAGER (or less) on a terminal");
+  text.AddTo(app.get());
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
   selection.Apply(&options);
   options.fold = ForTerminal(*Whens().Parse(fold));
   if (options.fold) options.width = TerminalWidth();
   options.format = *DumpFormats().Parse(format);
-  options.color = UseColor(*Whens().Parse(color));
+  options.color = text.UsesColor();
 
   ReadingProgress progress(quiet);
   if (absl::Status s = selection.CheckNames({path}, &progress); !s.ok()) return Fail(kExitTrouble, s);
@@ -88,7 +86,7 @@ int RunDump(const std::vector<std::string>& args) {
   int exit_code;
   Remarks remarks(&selection);
   {
-    const Pager pager(!no_pager);
+    const Pager pager(!text.no_pager);
     StandardOutput out(options.color ? StandardOutput::kColoredText : StandardOutput::kText, pager.fd());
     const absl::Status shown = WriteDump(trace->get(), options, &out);
     if (shown.ok()) remarks.Add(path, **trace);

@@ -27,10 +27,11 @@ constexpr char kNanFooter[] =
 
 int RunNan(const std::vector<std::string>& args) {
   std::vector<std::string> paths;
-  std::string format = "text", color = "auto";
-  bool no_pager = false, quiet = false;
+  std::string format = "text";
+  bool quiet = false;
   NanOptions options;
   CallSelectionOptions selection;
+  TextOptions text;
   const auto app = MakeApp(kNanCommand, "[OPTIONS] TRACE...", kNanFooter);
   app->add_option("TRACE", paths, kTraceText)->required();
   app->add_flag("--nan-only", options.nan_only, "No infinities: for programs with masks of -inf");
@@ -39,14 +40,11 @@ int RunNan(const std::vector<std::string>& args) {
   app->add_option("--format", format, "text or json (default: text)")
       ->option_text("FORMAT")
       ->check(OneOf(TextOrJson()));
-  app->add_option("--color", color, "auto, always or never; NO_COLOR is honoured (default: auto)")
-      ->option_text("WHEN")
-      ->check(OneOf(Whens()));
-  app->add_flag("--no-pager", no_pager, "Don't show it in $PAGER (or less) on a terminal");
+  text.AddTo(app.get());
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
   selection.Apply(&options);
   options.json = *TextOrJson().Parse(format);
-  options.color = UseColor(*Whens().Parse(color));
+  options.color = text.UsesColor();
   options.width = TerminalWidth();
 
   ReadingProgress progress(quiet, paths.size());
@@ -63,7 +61,7 @@ int RunNan(const std::vector<std::string>& args) {
   absl::StatusOr<bool> found = false;
   int exit_code;
   {
-    const Pager pager(!no_pager);
+    const Pager pager(!text.no_pager);
     StandardOutput out(options.color ? StandardOutput::kColoredText : StandardOutput::kText, pager.fd());
     found = WriteNans(traces, options, &out);
     if (found.ok()) {

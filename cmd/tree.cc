@@ -33,10 +33,11 @@ const Choices<bool>& FirstCalledFirst() {
 }
 
 int RunTree(const std::vector<std::string>& args) {
-  std::string path, by = "api", format = "text", sort = "time", color = "auto", min_time;
-  bool all = false, no_pager = false, quiet = false;
+  std::string path, by = "api", format = "text", sort = "time", min_time;
+  bool all = false, quiet = false;
   TreeOptions options;
   CallSelectionOptions selection;
+  TextOptions text;
   const auto app = MakeApp(kTreeCommand, "[OPTIONS] TRACE", kTreeFooter);
   app->add_option("TRACE", path, kTraceText)->required();
   app->add_option("--by", by,
@@ -64,10 +65,7 @@ int RunTree(const std::vector<std::string>& args) {
   app->add_option("--format", format, "text or json (default: text)")
       ->option_text("FORMAT")
       ->check(OneOf(TextOrJson()));
-  app->add_option("--color", color, "auto, always or never; NO_COLOR is honoured (default: auto)")
-      ->option_text("WHEN")
-      ->check(OneOf(Whens()));
-  app->add_flag("--no-pager", no_pager, "Don't show it in $PAGER (or less) on a terminal");
+  text.AddTo(app.get());
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
   options.by = *LabelKinds().Parse(by);
   if (!min_time.empty()) options.min_time_ns = *ParseNanoseconds(min_time);
@@ -75,7 +73,7 @@ int RunTree(const std::vector<std::string>& args) {
   selection.Apply(&options.calls);
   options.json = *TextOrJson().Parse(format);
   options.imports = all || options.json;
-  options.color = UseColor(*Whens().Parse(color));
+  options.color = text.UsesColor();
   options.width = TerminalWidth();
   // Options that limit the tree turn the limit of a screen off.
   const size_t lines = TerminalLines();
@@ -89,7 +87,7 @@ int RunTree(const std::vector<std::string>& args) {
   Remarks remarks(&selection);
   int exit_code;
   {
-    const Pager pager(!no_pager);
+    const Pager pager(!text.no_pager);
     StandardOutput out(options.color ? StandardOutput::kColoredText : StandardOutput::kText, pager.fd());
     const absl::Status written = WriteTree(trace->get(), options, &out);
     if (written.ok()) remarks.Add(path, **trace);

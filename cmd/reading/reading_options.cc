@@ -11,6 +11,7 @@
 #include "absl/strings/str_replace.h"
 #include "cmd/cli/options.h"
 #include "cmd/cli/output.h"
+#include "cmd/cli/terminal.h"
 #include "dialects/table/dialects.h"
 #include "serialize/apis/api_names.h"
 #include "serialize/apis/apis.h"
@@ -123,6 +124,15 @@ const Choices<bool>& TextOrJson() {
   static const Choices<bool> formats("unknown format", {{"text", false}, {"json", true}});
   return formats;
 }
+
+void TextOptions::AddTo(App* app) {
+  app->add_option("--color", color, "auto, always or never; NO_COLOR is honoured (default: auto)")
+      ->option_text("WHEN")
+      ->check(OneOf(Whens()));
+  app->add_flag("--no-pager", no_pager, "Don't show it in $PAGER (or less) on a terminal");
+}
+
+bool TextOptions::UsesColor() const { return UseColor(*Whens().Parse(color)); }
 
 void AddQuiet(App* app, bool* quiet) {
   app->add_flag("-q,--quiet", *quiet, "Print only errors, not what the trace lacks");

@@ -88,6 +88,15 @@ inline constexpr char kAllLinesText[] = "All lines; otherwise a terminal gets on
 // --format of verbs that write text or JSON: whether it is JSON.
 const Choices<bool>& TextOrJson();
 
+// How verbs show a long text: --color and --no-pager.
+struct TextOptions {
+  std::string color = "auto";
+  bool no_pager = false;
+
+  void AddTo(App* app);
+  bool UsesColor() const;
+};
+
 // The option -q of verbs that write only what the user asked for.
 void AddQuiet(App* app, bool* quiet);
 

@@ -170,24 +170,15 @@ def _api_list(api_list):
     return {"api_list": "", "apis": apis}
 
 
-def _which_calls(calls, name):
-    if calls in (None, False):
+def _which(value, name, some):
+    """The text of an option that is none, `some` or all."""
+    if value in (None, False):
         return ""
-    if calls is True:
+    if value is True:
         return "all"
-    if calls not in ("first", "all"):
-        raise ValueError(f'{name} is {calls!r}; it may be "all", "first", True or None')
-    return calls
-
-
-def _which_numbers(numbers):
-    if numbers in (None, False):
-        return ""
-    if numbers is True:
-        return "all"
-    if numbers not in ("results", "all"):
-        raise ValueError(f'numbers is {numbers!r}; it may be "all", "results", True or None')
-    return numbers
+    if value not in (some, "all"):
+        raise ValueError(f'{name} is {value!r}; it may be "all", "{some}", True or None')
+    return value
 
 
 def _script_stem():
@@ -278,13 +269,13 @@ class Trace:
             "sample": _part(sample, "sample"),
             "max_calls": _limit(max_calls, "max_calls"),
             "max_size": _size(max_size, "max_size"),
-            "stacks": _which_calls(stacks, "stacks"),
+            "stacks": _which(stacks, "stacks", "first"),
             "stack_format": stack_format,
             "outputs": bool(outputs),
             "ids": bool(ids),
-            "int_ranges": _which_calls(int_ranges, "int_ranges"),
+            "int_ranges": _which(int_ranges, "int_ranges", "first"),
             "values": _size(values, "values"),
-            "numbers": _which_numbers(numbers),
+            "numbers": _which(numbers, "numbers", "results"),
             "stop_on_nan": bool(stop_on_nan),
         }
         self.path = None

@@ -26,16 +26,6 @@
 namespace torchtrace {
 namespace {
 
-// The name of an operator or function without its module, overload and underscores around: `empty` of
-// `aten::empty.memory_format` and torch.empty.
-std::string_view LastName(std::string_view api) {
-  if (const size_t colons = api.find("::"); colons != std::string_view::npos) {
-    api.remove_prefix(colons + 2);
-    return api.substr(0, api.find('.'));
-  }
-  return api.substr(api.rfind('.') + 1);
-}
-
 // Whether what a call returns is memory that it has not written.
 bool OnlyAllocates(std::string_view api) {
   const std::string_view name = LastName(api);

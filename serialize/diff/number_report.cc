@@ -56,8 +56,6 @@ bool DrawsRandomNumbers(std::string_view api) {
                      [api](std::string_view name) { return api.find(name) != std::string_view::npos; });
 }
 
-std::string Short(double number) { return absl::StrFormat("%.5g", number); }
-
 const char* LikenessName(Likeness likeness) {
   switch (likeness) {
     case Likeness::kUnknown:
@@ -189,8 +187,8 @@ class NumberReport {
     if (std::isinf(comparison.relative)) {
       text += "other elements are NaN or infinite";
     } else {
-      absl::StrAppend(&text, "relative difference ", Short(comparison.relative), " (absolute ",
-                      Short(comparison.absolute), ")");
+      absl::StrAppend(&text, "relative difference ", FormatNumber(comparison.relative), " (absolute ",
+                      FormatNumber(comparison.absolute), ")");
     }
     const std::string numbers = NumbersText(tensor);
     return numbers.empty() ? text : absl::StrCat(text, ": ", numbers);
@@ -209,7 +207,8 @@ class NumberReport {
     for (const auto& [name, x, y] : {std::tuple("min", a.least, b.least), std::tuple("max", a.most, b.most),
                                      std::tuple("mean", a.mean, b.mean), std::tuple("norm", a.norm, b.norm)}) {
       if (x == y || (std::isnan(x) && std::isnan(y))) continue;
-      const std::string before = a.finite == 0 ? "none" : Short(x), after = b.finite == 0 ? "none" : Short(y);
+      const std::string before = a.finite == 0 ? "none" : FormatNumber(x),
+                        after = b.finite == 0 ? "none" : FormatNumber(y);
       // What five digits don't show.
       const bool same = before == after;
       parts.push_back(absl::StrCat(name, " ", same ? absl::StrFormat("%.17g", x) : before, " -> ",
@@ -357,8 +356,8 @@ class NumberReport {
       std::vector<std::string> parts;
       for (const auto& [dtypes, tolerances] : diff_.tolerances) {
         parts.push_back(tolerances == Tolerances() ? absl::StrCat(dtypes, " exact")
-                                                   : absl::StrCat(dtypes, " rtol ", Short(tolerances.relative),
-                                                                  " atol ", Short(tolerances.absolute)));
+                                                   : absl::StrCat(dtypes, " rtol ", FormatNumber(tolerances.relative),
+                                                                  " atol ", FormatNumber(tolerances.absolute)));
       }
       lines.push_back(absl::StrCat("tolerances: ", absl::StrJoin(parts, "; ")));
     }
@@ -423,7 +422,7 @@ class NumberReport {
       cells.push_back(absl::StrCat(row.calls));
       cells.push_back(absl::StrCat(row.different));
       cells.push_back(absl::StrCat(row.close));
-      cells.push_back(Short(std::max(row.relative, 0.0)));
+      cells.push_back(FormatNumber(std::max(row.relative, 0.0)));
       cells.push_back(absl::StrCat(row.call.a_call));
       cells.push_back(FormatApi(ReadConfigHead(a_.identity(row.call.a_config)).api));
       if (diff_.by_module) cells.push_back(key.second.empty() ? "(no module)" : key.second);
@@ -442,8 +441,8 @@ class NumberReport {
                      {"call", TextTable::kLeft}});
     for (const DifferingCall& call : diff_.calls) {
       table.AddRow({absl::StrCat(call.call.a_call), absl::StrCat(call.call.b_call), LikenessName(call.arguments),
-                    LikenessName(call.results), Short(call.relative), TensorName(call.call, call.place, call.position),
-                    Text(call.call, false)});
+                    LikenessName(call.results), FormatNumber(call.relative),
+                    TensorName(call.call, call.place, call.position), Text(call.call, false)});
     }
     return table;
   }

@@ -50,6 +50,11 @@ nlohmann::ordered_json ValueToJson(const Value& value);
 // {"level": 1, "api": "torch.add", "args": [...], "kwargs": {...}}
 nlohmann::ordered_json ConfigToJson(const Config& config, const std::vector<TensorFacet>& facets);
 
+// Five digits: `0.58333`, `1.2e+06`.
+std::string FormatNumber(double number);
+// `nan 2, mean 0.1, min -3, max 3.2`: what is wrong comes first, and what there is none of is left out.
+std::string NumbersText(const TensorNote::Numbers& numbers, bool with_mean = true);
+
 // Adds a note on a tensor (docs/VALUES.md) to `json`, as "tensor", "storage", "offset", "min", "max", "contents" in
 // base 64, and "numbers". Unless `contents` is null, appends the contents there and writes their number of bytes
 // instead.

@@ -30,15 +30,6 @@ constexpr size_t kMostRemembered = size_t{1} << 18;
 constexpr size_t kMostForwardCalls = size_t{1} << 19;
 constexpr size_t kMostScopes = 1000;
 
-// Without namespace and overload: `add_` of aten::add_.Tensor and of torch.Tensor.add_.
-std::string_view BaseName(std::string_view api) {
-  if (const size_t colons = api.find("::"); colons != std::string_view::npos) {
-    api.remove_prefix(colons + 2);
-    return api.substr(0, api.find('.'));
-  }
-  return api.substr(api.rfind('.') + 1);
-}
-
 template <size_t n>
 bool IsOneOf(std::string_view name, const std::string_view (&names)[n]) {
   return std::find(std::begin(names), std::end(names), name) != std::end(names);
@@ -81,7 +72,7 @@ bool WritesLater(std::string_view api) {
   if (api.starts_with("torch.distributed.")) return true;
   const std::string_view space = api.substr(0, api.find("::"));
   return (space == "c10d" || space.starts_with("_c10d_functional") || space == "c10d_functional") &&
-         BaseName(api) != "wait_tensor";
+         LastName(api) != "wait_tensor";
 }
 
 // Arguments by these names scale something: an infinity there isn't what the program wants in the result.
@@ -128,7 +119,7 @@ struct Kind {
 Kind KindOf(const Config& config) {
   Kind kind;
   kind.known = true;
-  const std::string_view api = config.api, base = BaseName(api);
+  const std::string_view api = config.api, base = LastName(api);
   kind.module = !ModuleLabelOf(config).empty();
   kind.literals.Add(config);
   kind.gives_nan = kind.literals.nan;

@@ -79,25 +79,6 @@ const char* HowName(NanFinding::How how) {
   return how == NanFinding::kMade ? "made" : how == NanFinding::kCameIn ? "came in" : "returned";
 }
 
-std::string NumberText(double number) { return absl::StrFormat("%.5g", number); }
-
-// `{nan 2, mean 0.1, min -3, max 3.2}`
-std::string NumbersText(const TensorNote::Numbers& numbers) {
-  std::vector<std::string> parts;
-  const auto add_count = [&parts](const char* what, uint64_t count) {
-    if (count != 0) parts.push_back(absl::StrCat(what, " ", count));
-  };
-  add_count("nan", numbers.nans);
-  add_count("inf", numbers.positive_infinities);
-  add_count("-inf", numbers.negative_infinities);
-  if (numbers.finite != 0) {
-    parts.push_back(absl::StrCat("mean ", NumberText(numbers.mean)));
-    parts.push_back(absl::StrCat("min ", NumberText(numbers.least)));
-    parts.push_back(absl::StrCat("max ", NumberText(numbers.most)));
-  }
-  return absl::StrCat("{", parts.empty() ? "no elements" : absl::StrJoin(parts, ", "), "}");
-}
-
 // The text and JSON of one trace's findings.
 class NanReport {
  public:
@@ -324,7 +305,11 @@ class NanReport {
   }
 
   static std::string TensorNumbers(const NanTensor& tensor) {
-    if (tensor.note.numbers) return NumbersText(*tensor.note.numbers);
+    if (tensor.note.numbers) {
+      // `{nan 2, mean 0.1, min -3, max 3.2}`
+      const std::string text = NumbersText(*tensor.note.numbers);
+      return absl::StrCat("{", text.empty() ? "no elements" : text, "}");
+    }
     if (tensor.held != 0) return absl::StrCat("holds ", KindsText(tensor.held), ", as an earlier call returned it");
     return "not recorded; no NaN or infinity by the calls before";
   }

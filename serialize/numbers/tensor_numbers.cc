@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "dialects/torch/numbers/noted_numbers.h"
 #include "dialects/torch/numbers/numbers.h"
 #include "serialize/model/torch_types.h"
 
@@ -39,6 +40,14 @@ std::optional<std::vector<int64_t>> SizesIf(const Value& tensor, size_t element_
 
 }  // namespace
 
+std::string_view LastName(std::string_view api) {
+  if (const size_t colons = api.find("::"); colons != std::string_view::npos) {
+    api.remove_prefix(colons + 2);
+    return api.substr(0, api.find('.'));
+  }
+  return api.substr(api.rfind('.') + 1);
+}
+
 std::vector<const Value*> TensorsOf(const Config& config) {
   std::vector<const Value*> tensors;
   for (const Value& value : config.args) AddTensors(value, &tensors);
@@ -66,20 +75,7 @@ std::optional<TensorNote::Numbers> NumbersOfNote(const TensorNote& note, const V
     strides[i] = static_cast<int64_t>(stride);
     stride *= static_cast<uint64_t>((*sizes)[i]);
   }
-  const torch_dialect::Numbers numbers = torch_dialect::NumbersOf(*type, note.contents->data(), *sizes, strides);
-  TensorNote::Numbers result = {.nans = numbers.nans,
-                                .positive_infinities = numbers.positive_infinities,
-                                .negative_infinities = numbers.negative_infinities,
-                                .zeros = numbers.zeros,
-                                .finite = numbers.finite(),
-                                .fingerprint = numbers.fingerprint};
-  if (result.finite != 0) {
-    result.least = numbers.least;
-    result.most = numbers.most;
-    result.mean = numbers.mean;
-    result.norm = numbers.norm;
-  }
-  return result;
+  return torch_dialect::NotedNumbers(torch_dialect::NumbersOf(*type, note.contents->data(), *sizes, strides));
 }
 
 }  // namespace torchtrace

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "serialize/model/config.h"
@@ -13,6 +14,10 @@
 #include "serialize/model/value.h"
 
 namespace torchtrace {
+
+// The name of an operator or function without its module, namespace and overload: `add_` of aten::add_.Tensor and of
+// torch.Tensor.add_.
+std::string_view LastName(std::string_view api);
 
 // The tensors in the arguments, or in a result's values: the index is TensorNote::position. The pointers are valid as
 // long as the values.

@@ -88,19 +88,8 @@ std::string NumbersText(const std::vector<TensorNote>& notes, uint64_t begin, ui
     all.mean = numbers.mean;
     all.finite += numbers.finite;
   }
-  std::vector<std::string> parts;
-  const auto add_count = [&parts](const char* what, uint64_t count) {
-    if (count != 0) parts.push_back(absl::StrCat(what, " ", count));
-  };
-  add_count("nan", all.nans);
-  add_count("inf", all.positive_infinities);
-  add_count("-inf", all.negative_infinities);
-  if (all.finite != 0) {
-    if (tensors == 1) parts.push_back(absl::StrCat("mean ", FormatNumber(all.mean)));
-    parts.push_back(absl::StrCat("min ", FormatNumber(all.least)));
-    parts.push_back(absl::StrCat("max ", FormatNumber(all.most)));
-  }
-  return parts.empty() ? "" : absl::StrCat(" {", absl::StrJoin(parts, ", "), "}");
+  const std::string text = NumbersText(all, /*with_mean=*/tensors == 1);
+  return text.empty() ? "" : absl::StrCat(" {", text, "}");
 }
 
 class Dump {

@@ -38,8 +38,6 @@ ReportCell NumberCell(double number) {
           FormatNumber(number)};
 }
 
-std::string FormatNumber(double number) { return absl::StrFormat("%.5g", number); }
-
 ReportCell PercentCell(uint64_t part, uint64_t whole) {
   const double ratio = whole == 0 ? 0 : 1e6 * static_cast<double>(part) / static_cast<double>(whole);
   return {std::round(ratio) / 1e4, FormatPercent(part, whole)};

@@ -53,7 +53,6 @@ ReportCell ApiCell(std::string_view api);  // text: FormatApi(api)
 ReportCell TimeCell(int64_t ns);           // `1.23 us`
 // Five digits: `0.58333`, `1.2e+06`; programs get all of them, and null for what JSON can't represent.
 ReportCell NumberCell(double number);
-std::string FormatNumber(double number);
 ReportCell PercentCell(uint64_t part, uint64_t whole);  // `12.34%`; programs get a number with four decimals
 
 // The default number of rows of each table for people: so that all tables, with their headings, fit on a screen.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <initializer_list>
 
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
@@ -89,22 +90,24 @@ const char* Read(const Json& json, std::optional<uint64_t>* value) {
   return nullptr;
 }
 
+// One of an enum's values by its name.
+template <typename Which>
+const char* ReadNamed(const Json& json, const char* (*name_of)(Which), std::initializer_list<Which> all,
+                      const char* expected, Which* value) {
+  const auto found = std::find_if(all.begin(), all.end(), [&](Which which) { return json == name_of(which); });
+  if (found == all.end()) return expected;
+  *value = *found;
+  return nullptr;
+}
+
 const char* Read(const Json& json, WhichCalls* value) {
-  for (const WhichCalls calls : {WhichCalls::kNone, WhichCalls::kFirst, WhichCalls::kAll}) {
-    if (json != WhichCallsName(calls)) continue;
-    *value = calls;
-    return nullptr;
-  }
-  return "\"first\", \"all\" or \"\"";
+  return ReadNamed(json, WhichCallsName, {WhichCalls::kNone, WhichCalls::kFirst, WhichCalls::kAll},
+                   "\"first\", \"all\" or \"\"", value);
 }
 
 const char* Read(const Json& json, WhichNumbers* value) {
-  for (const WhichNumbers numbers : {WhichNumbers::kNone, WhichNumbers::kResults, WhichNumbers::kAll}) {
-    if (json != WhichNumbersName(numbers)) continue;
-    *value = numbers;
-    return nullptr;
-  }
-  return "\"results\", \"all\" or \"\"";
+  return ReadNamed(json, WhichNumbersName, {WhichNumbers::kNone, WhichNumbers::kResults, WhichNumbers::kAll},
+                   "\"results\", \"all\" or \"\"", value);
 }
 
 const char* Read(const Json& json, std::vector<std::string>* value) {

@@ -92,7 +92,7 @@ struct ThreadState {
   void Raise(std::string_view exception, Describe describe) {
     if (recorder == nullptr) return;
     const uint64_t now = ClockNow();
-    recorder->Raise(exception, DescribesWritten(describe) ? config->written() : std::string_view(), now);
+    recorder->Raise(exception, DescribesEnd(describe) ? config->written() : std::string_view(), now);
   }
   void CountGetter() {
     if (Recording()) recorder->CountGetter();
@@ -146,11 +146,11 @@ struct ThreadState {
     if (suspended != 0 || describing) return recorder->Leave();
     // The description is not part of the call.
     const uint64_t now = ClockNow();
-    const bool described = DescribesWritten(describe);
+    const bool described = DescribesEnd(describe);
     recorder->Leave(described ? config->FinishResult() : CallResult(), now);
   }
 
-  bool DescribesWritten(Describe describe) {
+  bool DescribesEnd(Describe describe) {
     if (suspended != 0 || describing) return false;
     config->ForgetWritten();
     return Guarded([&] { describe(config); }, [] { return "calls without their result"; });

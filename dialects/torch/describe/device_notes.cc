@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "dialects/torch/numbers/fingerprint.h"
+#include "dialects/torch/numbers/noted_numbers.h"
 #include "tracer/record/recorder.h"
 #include "tracer/record/thread_state.h"
 
@@ -58,22 +59,6 @@ void CountLostOnDevice(const char* what) {
 
 }  // namespace
 
-TensorNote::Numbers NotedNumbers(const Numbers& numbers) {
-  TensorNote::Numbers noted = {.nans = numbers.nans,
-                               .positive_infinities = numbers.positive_infinities,
-                               .negative_infinities = numbers.negative_infinities,
-                               .zeros = numbers.zeros,
-                               .finite = numbers.finite(),
-                               .fingerprint = numbers.fingerprint};
-  if (noted.finite != 0) {
-    noted.least = numbers.least;
-    noted.most = numbers.most;
-    noted.mean = numbers.mean;
-    noted.norm = numbers.norm;
-  }
-  return noted;
-}
-
 // Never destroyed. A forked process begins anew: another thread may have held the lock.
 class DeviceNotes {
  public:
@@ -97,7 +82,6 @@ class DeviceNotes {
     if (absl::IsUnavailable(prepared)) return CountLostOnDevice(kCaptured), nullptr;
     if (!prepared.ok()) return TellFailure(tensor.device, prepared), nullptr;
     auto read = std::make_shared<DeviceRead>();
-    read->type_ = tensor.type;
     read->shape_seed_ = ShapeSeed(tensor.type, tensor.sizes);
     uint64_t ticket = 0;
     {
@@ -197,8 +181,7 @@ class DeviceNotes {
   // Once they have arrived, which they do once.
   static TensorNote::Numbers WithShape(const DeviceRead& read, uint64_t shape_seed) {
     TensorNote::Numbers numbers = *read.numbers_;
-    const uint64_t sum = SumOfWords(numbers.fingerprint, read.type_, {}) + ShapeSeed(read.type_, {});
-    numbers.fingerprint = MixWord(sum - read.shape_seed_ + shape_seed, 0);
+    numbers.fingerprint = FinishFingerprint(SumOfWords(numbers.fingerprint, read.shape_seed_), shape_seed);
     return numbers;
   }
   static std::string Bytes(const DeviceRead::Note& note, const TensorNote::Numbers& numbers) {

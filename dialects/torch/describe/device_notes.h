@@ -28,7 +28,6 @@ class DeviceRead {
     uint64_t position;
     uint64_t shape_seed;
   };
-  ElementType type_ = {};
   uint64_t shape_seed_ = 0;
   // With the lock of DeviceNotes.
   bool lost_ = false;
@@ -64,8 +63,6 @@ void EndDeviceNotes();
 // False: it has none.
 using StreamOfDevice = bool(int device, void** stream);
 void UseDeviceNumbers(DeviceNumbers* numbers, StreamOfDevice* stream_of);
-
-TensorNote::Numbers NotedNumbers(const Numbers& numbers);
 
 }  // namespace torchtrace::torch_dialect
 

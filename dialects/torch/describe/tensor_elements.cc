@@ -37,12 +37,8 @@ bool ArePagesReadable(const char* from, const char* to) {
 
 }  // namespace
 
-bool IsReadable(const c10::TensorImpl& impl, const char* first, int64_t most_bytes) {
-  const c10::IntArrayRef sizes = impl.sizes_default(), strides = impl.strides_default();
-  int64_t last = 0;
-  for (size_t d = 0; d < sizes.size(); ++d) last += (sizes[d] - 1) * strides[d];
-  const auto itemsize = static_cast<int64_t>(impl.dtype().itemsize());
-  return last < most_bytes / itemsize && ArePagesReadable(first, first + (last + 1) * itemsize);
+bool IsReadable(const TensorElements& elements, int64_t most_bytes) {
+  return elements.end - elements.first <= most_bytes && ArePagesReadable(elements.first, elements.end);
 }
 
 TensorElements ElementsOf(const c10::TensorImpl& impl, c10::DeviceType device) {
@@ -75,7 +71,8 @@ TensorElements ElementsOf(const c10::TensorImpl& impl, c10::DeviceType device) {
   if (last < 0 || (static_cast<uint64_t>(last) + 1) * itemsize > static_cast<uint64_t>(bytes.as_int_unchecked())) {
     return {};
   }
-  return {.first = start + static_cast<size_t>(offset) * itemsize};
+  return {.first = start + static_cast<size_t>(offset) * itemsize,
+          .end = start + (static_cast<size_t>(last) + 1) * itemsize};
 }
 
 }  // namespace torchtrace::torch_dialect

@@ -25,13 +25,14 @@ struct TensorElements {
   // The first element; null if there is none, or they are not in memory of that device that can be read as it is, or
   // the sizes are unknown.
   const char* first = nullptr;
-  bool empty = false;  // there are no elements, and the sizes are known
+  const char* end = nullptr;  // behind the last one in memory
+  bool empty = false;         // there are no elements, and the sizes are known
 };
 TensorElements ElementsOf(const c10::TensorImpl& impl, c10::DeviceType device = c10::kCPU);
 
-// Whether all memory from the tensor's first element to its last is there, and is at most so much. Without touching it:
-// the program may never read it, and reading that of a truncated file, or behind a dangling pointer, would end it.
-bool IsReadable(const c10::TensorImpl& impl, const char* first, int64_t most_bytes);
+// Whether all memory from the first element to the last is there, and is at most so much. Without touching it: the
+// program may never read it, and reading that of a truncated file, or behind a dangling pointer, would end it.
+bool IsReadable(const TensorElements& elements, int64_t most_bytes);
 
 }  // namespace torchtrace::torch_dialect
 

@@ -42,7 +42,6 @@ std::optional<TensorNote::Identity> IdentityOf(const c10::TensorImpl& impl, cons
 
 std::atomic<bool> g_identities{false};
 std::atomic<bool> g_ranges{false};
-std::atomic<WhichNumbers> g_numbers{WhichNumbers::kNone};
 std::atomic<uint64_t> g_contents_bytes{0};
 
 // Calls `visit(element)` for the address of each, in row-major order.
@@ -108,7 +107,7 @@ std::optional<TensorNote::Range> RangeOf(const c10::TensorImpl& impl, const char
 
 void TakeNotes(const c10::TensorImpl& impl, ConfigBuilder* config) {
   TensorNote note;
-  const WhichNumbers numbers = g_numbers.load(std::memory_order_relaxed);
+  const WhichNumbers numbers = g_which_numbers.load(std::memory_order_relaxed);
   const Elements elements = config->elements();
   if (elements == Elements::kUnnoted) return;
   if (g_identities.load(std::memory_order_relaxed)) {
@@ -130,11 +129,12 @@ void TakeNotes(const c10::TensorImpl& impl, ConfigBuilder* config) {
   const bool of_first_call = of_integers && config->takes_first_notes() && elements == Elements::kRead;
   const uint64_t contents_bytes = g_contents_bytes.load(std::memory_order_relaxed);
   std::string contents;
-  const char* const first = contents_bytes != 0 || of_all_calls || of_first_call ? ElementsOf(impl).first : nullptr;
-  if (first != nullptr) {
+  const TensorElements memory =
+      contents_bytes != 0 || of_all_calls || of_first_call ? ElementsOf(impl) : TensorElements();
+  if (const char* const first = memory.first; first != nullptr) {
     const int64_t count = impl.numel_default();
     const bool has_range =
-        count <= kMaxRangeElements && (of_all_calls || (of_first_call && IsReadable(impl, first, kMaxSpanBytes)));
+        count <= kMaxRangeElements && (of_all_calls || (of_first_call && IsReadable(memory, kMaxSpanBytes)));
     if (has_range) note.range = RangeOf(impl, first);
     const size_t itemsize = impl.dtype().itemsize();
     const size_t bytes = static_cast<size_t>(count) * itemsize;
@@ -182,10 +182,9 @@ absl::Status TensorNotesHook::Install() {
   g_identities = options_.ids;
   g_ranges = options_.int_ranges == WhichCalls::kAll;
   g_contents_bytes = options_.values;
-  g_numbers = options_.numbers;
+  g_which_numbers = options_.numbers;
   // Level 2 alone knows what is written.
   g_reads_are_kept = std::find(options_.levels.begin(), options_.levels.end(), kDispatchLevel) != options_.levels.end();
-  g_what_is_written_wanted = options_.numbers != WhichNumbers::kNone;
   g_stops_on_nan = options_.stop_on_nan;
   if (options_.numbers != WhichNumbers::kNone) BeginDeviceNotes();
   g_tensor_notes_wanted = options_.ids || g_ranges || options_.values != 0;
@@ -194,9 +193,8 @@ absl::Status TensorNotesHook::Install() {
 
 void TensorNotesHook::Uninstall() {
   g_tensor_notes_wanted = false;
-  g_what_is_written_wanted = false;
   g_stops_on_nan = false;
-  if (g_numbers.exchange(WhichNumbers::kNone) != WhichNumbers::kNone) EndDeviceNotes();
+  if (g_which_numbers.exchange(WhichNumbers::kNone) != WhichNumbers::kNone) EndDeviceNotes();
   g_identities = false;
   EndObjectNumbers();
 }

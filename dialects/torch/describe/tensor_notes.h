@@ -16,8 +16,9 @@
 namespace torchtrace::torch_dialect {
 
 inline std::atomic<bool> g_tensor_notes_wanted{false};
-// Whether there are notes on what calls write.
-inline std::atomic<bool> g_what_is_written_wanted{false};
+// Of which tensors there are numbers. With them, there are notes on what calls write.
+inline std::atomic<WhichNumbers> g_which_numbers{WhichNumbers::kNone};
+inline bool NumbersAreWanted() { return g_which_numbers.load(std::memory_order_relaxed) != WhichNumbers::kNone; }
 
 // With --stop-on-nan: whether tensors that were described since these were reset, of arguments and of results, had NaN.
 inline std::atomic<bool> g_stops_on_nan{false};

@@ -18,6 +18,7 @@
 #include "dialects/torch/describe/storage_state.h"
 #include "dialects/torch/describe/tensor_elements.h"
 #include "dialects/torch/numbers/fingerprint.h"
+#include "dialects/torch/numbers/noted_numbers.h"
 #include "dialects/torch/numbers/numbers.h"
 
 namespace torchtrace::torch_dialect {
@@ -59,12 +60,12 @@ bool IsOfOthers(const c10::TensorImpl& impl) {
   return storage.allocator() == nullptr && storage.device_type() == c10::kCPU;
 }
 
-bool MayBeRead(const c10::TensorImpl& impl, const char* first) {
+bool MayBeRead(const c10::TensorImpl& impl, const TensorElements& elements) {
   constexpr int64_t kMostRepeated = int64_t{256} << 20, kMostOfOthers = int64_t{1} << 30;
   const auto itemsize = static_cast<int64_t>(impl.dtype().itemsize());
   const int64_t bytes = impl.numel_default() * itemsize;
   if (bytes > kMostRepeated && bytes > impl.unsafe_storage().sym_nbytes().as_int_unchecked()) return false;
-  return !IsOfOthers(impl) || IsReadable(impl, first, kMostOfOthers);
+  return !IsOfOthers(impl) || IsReadable(elements, kMostOfOthers);
 }
 
 std::optional<Readable> ReadableOf(const c10::TensorImpl& impl) {
@@ -75,7 +76,7 @@ std::optional<Readable> ReadableOf(const c10::TensorImpl& impl) {
   const bool cuda = impl.unsafe_storage().device_type() == c10::kCUDA;
   const TensorElements elements = ElementsOf(impl, cuda ? c10::kCUDA : c10::kCPU);
   if (elements.first == nullptr && !elements.empty) return std::nullopt;
-  if (!elements.empty && !cuda && !MayBeRead(impl, elements.first)) return std::nullopt;
+  if (!elements.empty && !cuda && !MayBeRead(impl, elements)) return std::nullopt;
   const int device = cuda && !elements.empty ? impl.unsafe_storage().device().index() : -1;
   return Readable{*type, elements.first, Span(impl.sizes_default()), Span(impl.strides_default()), device};
 }
@@ -134,7 +135,7 @@ FoundNumbers NumbersAs(std::span<const int64_t> sizes, const ReadElements& read)
     return arrived.has_value() ? FoundNumbers{arrived} : FoundNumbers{{}, later};
   }
   TensorNote::Numbers numbers = read.numbers;
-  numbers.fingerprint = FinishFingerprint(read.words, type, sizes);
+  numbers.fingerprint = FinishFingerprint(read.words, ShapeSeed(type, sizes));
   return {numbers};
 }
 
@@ -219,7 +220,7 @@ FoundNumbers NumbersIn(StorageState* state, const c10::TensorImpl& impl, Element
   elements_now.on_device = found.later.read;
   if (found.now.has_value()) {
     elements_now.numbers = *found.now;
-    elements_now.words = SumOfWords(found.now->fingerprint, readable->type, readable->sizes);
+    elements_now.words = SumOfWords(found.now->fingerprint, ShapeSeed(readable->type, readable->sizes));
   } else if (found.later.read == nullptr) {
     elements_now.known = false;
   }

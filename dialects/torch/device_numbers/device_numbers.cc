@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstring>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "dialects/torch/numbers/fingerprint.h"
+#include "dialects/torch/numbers/sums.h"
 
 namespace torchtrace::torch_dialect {
 
@@ -92,24 +92,17 @@ Grid GridFor(ElementType type, uint64_t elements) {
   return grid;
 }
 
-double Total(double sum, double rest) { return std::isfinite(sum) ? sum + rest : sum; }
-
-Numbers NumbersFrom(const KernelPartial& sums, uint64_t elements, uint64_t shape_seed) {
-  Numbers numbers;
-  numbers.elements = elements;
-  numbers.nans = sums.nans;
-  numbers.positive_infinities = sums.positive_infinities;
-  numbers.negative_infinities = sums.negative_infinities;
-  numbers.zeros = sums.zeros;
-  numbers.fingerprint = MixWord(sums.words + shape_seed, 0);
-  if (const uint64_t finite = numbers.finite(); finite != 0) {
-    // -0.0 + 0.0 is 0.0.
-    numbers.least = sums.least + 0.0;
-    numbers.most = sums.most + 0.0;
-    numbers.mean = Total(sums.sum, sums.sum_rest) / static_cast<double>(finite) + 0.0;
-    numbers.norm = std::sqrt(Total(sums.squares, sums.squares_rest));
-  }
-  return numbers;
+Numbers NumbersFrom(const KernelPartial& partial, uint64_t elements, uint64_t shape_seed) {
+  return FinishNumbers(elements, shape_seed,
+                       {.nans = partial.nans,
+                        .positive_infinities = partial.positive_infinities,
+                        .negative_infinities = partial.negative_infinities,
+                        .zeros = partial.zeros,
+                        .least = partial.least,
+                        .most = partial.most,
+                        .sum = CompensatedSum(partial.sum, partial.sum_rest),
+                        .squares = CompensatedSum(partial.squares, partial.squares_rest),
+                        .words = partial.words});
 }
 
 }  // namespace

@@ -154,8 +154,7 @@ bool Enter(const Describe& describe) {
   const bool recorded = t_thread.Enter(describe);
   if (!recorded) {
     PutKeyRight();
-    if (g_what_is_written_wanted.load(std::memory_order_relaxed))
-      g_unknown_writes.fetch_add(1, std::memory_order_relaxed);
+    if (NumbersAreWanted()) g_unknown_writes.fetch_add(1, std::memory_order_relaxed);
   }
   return recorded;
 }
@@ -167,7 +166,7 @@ class BoxedCall {
 
   // Once the call is entered.
   void Keep() {
-    if (!g_what_is_written_wanted.load(std::memory_order_relaxed)) [[likely]]
+    if (!NumbersAreWanted()) [[likely]]
       return;
     const OperatorPlan& plan = t_plans.Get(op_.schema());
     const auto first = stack_.end() - static_cast<ptrdiff_t>(plan.arguments.size());
@@ -313,7 +312,7 @@ struct UnboxedPlan {
 // What such a call wrote.
 [[gnu::noinline]] void DescribeWritten(const UnboxedPlan& unboxed, const void* const* values,
                                        Elements ArgumentPlan::* elements, ConfigBuilder* config) {
-  if (!unboxed.plan->writes || !g_what_is_written_wanted.load(std::memory_order_relaxed)) return;
+  if (!unboxed.plan->writes || !NumbersAreWanted()) return;
   OperatorCallDescriber describer(*unboxed.plan, config, elements);
   for (size_t i = 0; i < unboxed.plan->arguments.size(); ++i) {
     describer.Add(CppValue{&unboxed.arguments[i], values[i]});

@@ -192,7 +192,7 @@ class FunctionCalls final : public python_dialect::RecordedCalls<DescribePython,
     const bool formed = api.form != nullptr && api.form->Bind(api.object, arguments, &bound);
     if (formed && !api.form->HandsOn(bound, IsPlainTensorType)) return false;
     t_function.open = true;
-    t_function.allocates = g_what_is_written_wanted.load(std::memory_order_relaxed) && OnlyAllocates(api.name);
+    t_function.allocates = NumbersAreWanted() && OnlyAllocates(api.name);
     t_function.recorded = formed                    ? RecordForm(api, bound)
                           : api.first_argument != 0 ? RecordCallOf(arguments, api.first_argument)
                                                     : Record(api.head, arguments);

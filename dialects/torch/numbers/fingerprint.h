@@ -49,17 +49,17 @@ constexpr uint64_t ShapeSeed(ElementType type, std::span<const int64_t> sizes) {
   return seed;
 }
 
-constexpr uint64_t FinishFingerprint(uint64_t sum_of_words, ElementType type, std::span<const int64_t> sizes) {
-  return MixWord(sum_of_words + ShapeSeed(type, sizes), 0);
+constexpr uint64_t FinishFingerprint(uint64_t sum_of_words, uint64_t shape_seed) {
+  return MixWord(sum_of_words + shape_seed, 0);
 }
 
 // The sum of words in it.
-constexpr uint64_t SumOfWords(uint64_t fingerprint, ElementType type, std::span<const int64_t> sizes) {
+constexpr uint64_t SumOfWords(uint64_t fingerprint, uint64_t shape_seed) {
   // XorHigh is its own inverse.
   constexpr uint64_t kKey = kIndexFactor;
   uint64_t word = XorHigh(XorHigh(fingerprint) * Inverse(kScrambleFactor));
   word = XorHigh(word * Inverse(kKey)) - kKey;
-  return word - ShapeSeed(type, sizes);
+  return word - shape_seed;
 }
 
 }  // namespace torchtrace::torch_dialect

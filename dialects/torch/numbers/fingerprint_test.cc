@@ -91,7 +91,8 @@ TEST(FingerprintTest, GivesTheSumOfWordsBack) {
   const int64_t sizes[] = {3, 1, 7};
   for (const uint64_t words : {uint64_t{0}, uint64_t{1}, uint64_t{0x0123456789abcdef}, ~uint64_t{0}}) {
     for (const ElementType type : {ElementType::kBool, ElementType::kFloat32}) {
-      EXPECT_EQ(SumOfWords(FinishFingerprint(words, type, sizes), type, sizes), words);
+      const uint64_t shape_seed = ShapeSeed(type, sizes);
+      EXPECT_EQ(SumOfWords(FinishFingerprint(words, shape_seed), shape_seed), words);
     }
   }
 }

@@ -52,19 +52,19 @@ __attribute__((noinline)) Numbers ComputeNumbers(BlockKernel kernel, ElementType
   if (kernel != nullptr) {
     AddElements(kernel, static_cast<const std::byte*>(data), elements, element_size, sizes, strides, &sums);
   }
-  return FinishNumbers(type, elements, sizes, sums);
+  return FinishNumbers(elements, ShapeSeed(type, sizes), sums);
 }
 
 }  // namespace
 
-Numbers FinishNumbers(ElementType type, uint64_t elements, std::span<const int64_t> sizes, const Sums& sums) {
+Numbers FinishNumbers(uint64_t elements, uint64_t shape_seed, const Sums& sums) {
   Numbers numbers;
   numbers.elements = elements;
   numbers.nans = sums.nans;
   numbers.positive_infinities = sums.positive_infinities;
   numbers.negative_infinities = sums.negative_infinities;
   numbers.zeros = sums.zeros;
-  numbers.fingerprint = FinishFingerprint(sums.words, type, sizes);
+  numbers.fingerprint = FinishFingerprint(sums.words, shape_seed);
   if (const uint64_t finite = numbers.finite(); finite != 0) {
     // -0.0 + 0.0 is 0.0.
     numbers.least = sums.least + 0.0;

@@ -37,6 +37,9 @@ inline double AddLanes(double* lanes, size_t count) {
 // Neumaier's sum: what an addition rounds off is kept and added at the end.
 class CompensatedSum {
  public:
+  CompensatedSum() = default;
+  CompensatedSum(double sum, double rounded_off) : sum_(sum), rounded_off_(rounded_off) {}
+
   void Add(double value) {
     const double sum = sum_ + value;
     const double larger = std::fabs(sum_) >= std::fabs(value) ? sum_ : value;
@@ -63,7 +66,8 @@ struct Sums {
   uint64_t words = 0;  // the sum of MixWord (fingerprint.h)
 };
 
-Numbers FinishNumbers(ElementType type, uint64_t elements, std::span<const int64_t> sizes, const Sums& sums);
+// `shape_seed`: of the fingerprint (fingerprint.h).
+Numbers FinishNumbers(uint64_t elements, uint64_t shape_seed, const Sums& sums);
 
 // Adds `elements` contiguous elements, at most a block. `first_word`: the index of their first word for the
 // fingerprint. Only the last block of a tensor may end within a word.

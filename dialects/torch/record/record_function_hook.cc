@@ -195,7 +195,7 @@ std::unique_ptr<at::ObserverContext> Begin(const at::RecordFunction& function) {
     if (open->scope == nullptr) return nullptr;
   } else if (!thread.Enter(describe, &facts)) {
     return nullptr;
-  } else if (g_what_is_written_wanted.load(std::memory_order_relaxed)) {
+  } else if (NumbersAreWanted()) {
     const OperatorPlan* const plan = PlanOf(function);
     const c10::ArrayRef<c10::IValue> inputs = function.inputs();
     if (plan != nullptr && plan->writes && plan->arguments.size() <= inputs.size()) {

@@ -1,8 +1,12 @@
 #include <cmath>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
 #include "serialize/forms/forms.h"
 
@@ -29,6 +33,24 @@ ordered_json NumbersToJson(const TensorNote::Numbers& numbers) {
 }
 
 }  // namespace
+
+std::string FormatNumber(double number) { return absl::StrFormat("%.5g", number); }
+
+std::string NumbersText(const TensorNote::Numbers& numbers, bool with_mean) {
+  std::vector<std::string> parts;
+  const auto add_count = [&parts](const char* what, uint64_t count) {
+    if (count != 0) parts.push_back(absl::StrCat(what, " ", count));
+  };
+  add_count("nan", numbers.nans);
+  add_count("inf", numbers.positive_infinities);
+  add_count("-inf", numbers.negative_infinities);
+  if (numbers.finite != 0) {
+    if (with_mean) parts.push_back(absl::StrCat("mean ", FormatNumber(numbers.mean)));
+    parts.push_back(absl::StrCat("min ", FormatNumber(numbers.least)));
+    parts.push_back(absl::StrCat("max ", FormatNumber(numbers.most)));
+  }
+  return absl::StrJoin(parts, ", ");
+}
 
 void AddNote(const TensorNote& note, ordered_json* json, std::vector<std::string_view>* contents) {
   if (note.identity) {
