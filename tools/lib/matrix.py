@@ -55,6 +55,7 @@ TESTS = {
     "level 2": ["dialects/torch/dispatch/dispatch_test.py"],
     "module": ["python/trace_test.py"],
     "threads": ["dialects/torch/testing/thread_test.py"],
+    "numbers": ["dialects/torch/describe/numbers_test.py", "cmd/nan_test.py"],
 }
 
 
