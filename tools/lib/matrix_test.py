@@ -71,6 +71,14 @@ def test_of_many_differences_the_first_are_told(document):
     assert line.endswith(f"`2: aten::a{matrix.MOST_TOLD - 1}` and 3 more")
 
 
+def test_pairs_that_differ_alike_share_an_item(document):
+    differing = {**GOOD, "compiled": {"verdict": "1 config differs", "differences": ["1: torch.a"]}}
+    matrix.write({"3.11-2.9.0": differing, "3.11-2.10.0": differing})
+    assert "- 3.11-2.9.0, 3.11-2.10.0, compiled: `1: torch.a`\n" in document.read_text()
+    matrix.write({"3.11-2.9.0": GOOD})
+    assert "\n- 3.11-2.10.0, compiled: `1: torch.a`\n" in document.read_text()
+
+
 def test_writing_twice_changes_nothing(document):
     matrix.write({"3.11-2.10.0": GOOD})
     once = document.read_text()
