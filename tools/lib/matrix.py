@@ -254,7 +254,9 @@ def write(results):
     pairs = {}
     for pair, program in sorted(told, key=lambda key: (order(key[0]), key[1])):
         pairs.setdefault((program, told[pair, program]), []).append(pair)
-    listed = [wrapped(f"- {', '.join(of)}, {program}: {text}") for (program, text), of in pairs.items()]
+    listed = [
+        wrapped(f"- {', '.join(of)}, {program}: {text}") for (program, text), of in pairs.items()
+    ]
     DOCUMENT.write_text(before + "\n" + "\n".join(listed) + "\n\n" + behind)
 
 
