@@ -63,8 +63,8 @@ TEST(MemoryEffects, ByArguments) {
   EXPECT_EQ(EffectsText(MakeConfig(2, "aten::add.out", {tensor}, {{"out", tensor}})), "writes");
   EXPECT_EQ(EffectsText(MakeConfig(2, "aten::xlogy.OutTensor", {tensor}, {{"out", tensor}})), "writes");
   EXPECT_EQ(EffectsText(MakeConfig(2, "aten::sort.values_stable", {tensor}, {{"values", tensor}})), "writes");
-  EXPECT_EQ(EffectsText(MakeConfig(2, "aten::unbind_copy.int_out", {tensor},
-                                   {{"out", ItemsValue(ValueTag::kList, {tensor})}})),
+  EXPECT_EQ(EffectsText(
+                MakeConfig(2, "aten::unbind_copy.int_out", {tensor}, {{"out", ItemsValue(ValueTag::kList, {tensor})}})),
             "writes");
   EXPECT_EQ(EffectsText(MakeConfig(1, "torch.add", {tensor}, {{"out", tensor}})), "writes");
   EXPECT_EQ(EffectsText(MakeConfig(1, "torch.add", {tensor}, {{"out", NamedValue(ValueTag::kNone)}})), "");
