@@ -150,28 +150,33 @@ struct Written {
 
 class NanFinder {
  public:
-  // `has_later`: the trace is known to have notes that came later than their calls.
-  NanFinder(Trace* trace, const NanOptions& options, bool has_later)
+  NanFinder(Trace* trace, const NanOptions& options)
       : trace_(trace),
-        has_later_(has_later),
         selector_(trace, options),
         counting_(options.nan_only ? kHoldsNan : kHoldsNan | kHoldsInfinity) {}
 
-  absl::StatusOr<std::vector<ProcessNans>> Run() {
-    if (absl::Status s = selector_.Prepare(); !s.ok()) return s;
-    LaterNotesReader later_notes(trace_);
-    if (absl::Status s =
-            has_later_ ? later_notes.Read([this](const CallRecord& record) { return Take(record); }) : ReadUntilLater();
-        !s.ok()) {
-      return s;
+  // Before the first call.
+  absl::Status Prepare() { return selector_.Prepare(); }
+
+  void Take(const CallRecord& record) {
+    Process& process = ProcessOf(record);
+    Thread& thread = threads_[{record.process, record.thread}];
+    if (record.kind == CallRecord::kEnter) {
+      Enter(record, &process, &thread);
+    } else {
+      End(record, &process, &thread);
     }
+  }
+
+  // After the last one. `too_late`: by process.
+  absl::StatusOr<std::vector<ProcessNans>> Finish(const std::vector<uint64_t>& too_late) {
     std::vector<ProcessNans> result(trace_->processes().size());
     bool has_numbers = false, has_results = false;
     for (size_t i = 0; i < processes_.size() && i < result.size(); ++i) {
       if (processes_[i] == nullptr) continue;
       result[i] = std::move(processes_[i]->result);
       result[i].forgot = processes_[i]->forgot || processes_[i]->storages.forgot();
-      if (i < later_notes.too_late().size()) result[i].counts.too_late = later_notes.too_late()[i];
+      if (i < too_late.size()) result[i].counts.too_late = too_late[i];
       has_numbers = has_numbers || result[i].has_numbers;
       has_results = has_results || result[i].has_results;
     }
@@ -188,30 +193,7 @@ class NanFinder {
     return result;
   }
 
-  // Whether Run has found such notes, and has no result.
-  bool found_later() const { return found_later_; }
-
  private:
-  absl::Status ReadUntilLater() {
-    const LaterNotesShown shown(trace_);
-    return trace_->Read([this](const CallRecord& record) -> absl::Status {
-      if (record.kind != CallRecord::kLater) return Take(record);
-      found_later_ = true;
-      return absl::CancelledError();
-    });
-  }
-
-  absl::Status Take(const CallRecord& record) {
-    Process& process = ProcessOf(record);
-    Thread& thread = threads_[{record.process, record.thread}];
-    if (record.kind == CallRecord::kEnter) {
-      Enter(record, &process, &thread);
-    } else {
-      End(record, &process, &thread);
-    }
-    return absl::OkStatus();
-  }
-
   struct OpenCall {
     NanCall call;
     uint32_t depth = 0;
@@ -930,8 +912,6 @@ class NanFinder {
   }
 
   Trace* const trace_;
-  const bool has_later_;
-  bool found_later_ = false;
   CallSelector selector_;
   const uint8_t counting_;                             // the kinds that count
   std::vector<Kind> kinds_;                            // by ConfigId
@@ -950,9 +930,18 @@ class NanFinder {
 }  // namespace
 
 absl::StatusOr<std::vector<ProcessNans>> FindNans(Trace* trace, const NanOptions& options) {
-  NanFinder finder(trace, options, /*has_later=*/false);
-  absl::StatusOr<std::vector<ProcessNans>> nans = finder.Run();
-  return finder.found_later() ? NanFinder(trace, options, /*has_later=*/true).Run() : std::move(nans);
+  std::optional<NanFinder> finder;
+  LaterNotesReader reader(trace);
+  const absl::Status read = reader.ReadOnceOrTwice(
+      [&] {
+        finder.emplace(trace, options);
+        return finder->Prepare();
+      },
+      [&finder](const CallRecord& record) {
+        finder->Take(record);
+        return absl::OkStatus();
+      });
+  return read.ok() ? finder->Finish(reader.too_late()) : read;
 }
 
 }  // namespace torchtrace
