@@ -93,6 +93,7 @@ def test_wrong_use():
         (["--numbers", "--sequence"], "--numbers and --sequence exclude each other"),
         (["--numbers", "--ignore", "counts"], "--numbers doesn't compare counts"),
         (["--numbers", "--top", "3"], "--top is not for --numbers"),
+        (["--nested"], "--nested needs --sequence or --numbers"),
     ]:
         done = diff(log, log, *args)
         assert (done.status, done.out) == (2, "") and message in done.err
@@ -151,6 +152,13 @@ def test_a_changed_gradient(runs, a, b):
     assert report["not_compared"]["calls_only_in_b"] > 0
     (source,) = first["sources"]
     assert source["of"] == "b" and "mul_" in source["config"]
+
+
+@pytest.mark.torch
+def test_all_levels_as_one_sequence(runs):
+    assert not numbers("base", "again", "--nested", cwd=runs)["different"]
+    apart, together = (numbers("base", "gradient", *args, cwd=runs) for args in ([], ["--nested"]))
+    assert apart["first"] == together["first"] and apart["compared"] == together["compared"]
 
 
 @pytest.mark.torch
