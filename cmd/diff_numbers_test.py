@@ -162,6 +162,24 @@ def test_all_levels_as_one_sequence(runs):
 
 
 @pytest.mark.torch
+def test_a_trace_and_its_replay(runs):
+    """The calls again, by the script that export makes of them."""
+    args = ["--python", tool.PYTHON, "values", "--level", "2", "-qfo", "replay.py"]
+    assert tool.torchtrace("export", "python", *args, cwd=runs).status == 0
+    script = (runs / "replay.py").read_text()
+    assert script.count("alpha=-0.1)") > 4
+    (runs / "other.py").write_text(script.replace("alpha=-0.1)", "alpha=-0.2)", 1))
+    for name in ("replay", "other"):
+        args = ["--python", tool.PYTHON, "-ql2", "--numbers", "--formats", "none", "-o", name]
+        assert tool.torchtrace("run", *args, f"{name}.py", cwd=runs).status == 0
+    report = numbers("values", "replay", "--level", "2", cwd=runs)
+    assert report["first_in_bits"] is None and not report["different"]
+    assert report["compared"]["tensors_same"] > 150
+    first = numbers("values", "other", "--level", "2", cwd=runs)["first"]
+    assert first["origin"] == "computed" and "alpha=-0.1" in first["a"] and "alpha=-0.2" in first["b"]
+
+
+@pytest.mark.torch
 def test_a_tensor_from_numpy(runs):
     first = numbers("base", "data", cwd=runs)["first"]
     assert first["origin"] in ("only in one", "outside") and first["tags"] == {"step": 1}
