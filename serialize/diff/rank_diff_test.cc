@@ -7,6 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "serialize/diff/one_trace_test.h"
 #include "serialize/testing/fake_trace.h"
 
 namespace torchtrace {
@@ -36,7 +37,7 @@ Config Receive(std::vector<Dim> shape, int64_t from, int64_t tag = 0, const std:
                     {Listed(TensorValue(std::move(shape))), Group(group), IntValue(from), IntValue(tag)});
 }
 
-class RankDiffTest : public testing::Test {
+class RankDiffTest : public OneTraceTest<WriteRankDiff> {
  protected:
   RankDiffTest() { AddRanks(4); }
 
@@ -55,21 +56,6 @@ class RankDiffTest : public testing::Test {
       trace_.Call(config);
     }
   }
-  std::string Text(const OneTraceDiffOptions& options = {}) {
-    std::ostringstream out;
-    const absl::StatusOr<bool> different = WriteRankDiff(&trace_, options, &out);
-    return different.ok() ? absl::StrCat(*different ? "different\n" : "same\n", out.str())
-                          : absl::StrCat("error: ", std::string(different.status().message()));
-  }
-  nlohmann::json Json() {
-    std::ostringstream out;
-    OneTraceDiffOptions options;
-    options.json = true;
-    EXPECT_TRUE(WriteRankDiff(&trace_, options, &out).ok());
-    return nlohmann::json::parse(out.str());
-  }
-
-  FakeTrace trace_;
 };
 
 TEST_F(RankDiffTest, RanksThatDoTheSame) {
