@@ -48,6 +48,7 @@
 #include "tracer/launch/runtime_api.h"
 #include "tracer/python/session.h"
 #include "tracer/record/recorder.h"
+#include "tracer/record/recorder.h"
 #include "tracer/record/recording_options.h"
 #include "tracer/record/standard_error.h"
 
@@ -252,6 +253,10 @@ PyObject* End(PyObject*, PyObject*) {
   status = session->ending.Complete();
   Py_END_ALLOW_THREADS;
   if (!status.ok()) return Raise(status);
+  if (const std::string error = Recorder::Get()->end_error(); !error.empty()) {
+    PyErr_SetString(PyExc_FloatingPointError, error.c_str());
+    return nullptr;
+  }
   Py_RETURN_NONE;
 }
 

@@ -322,7 +322,7 @@ class Trace:
     def __exit__(self, exception_type, exception, traceback):
         try:
             self.stop()
-        except (OSError, RuntimeError) as error:
+        except (OSError, RuntimeError, FloatingPointError) as error:
             if exception_type is None:
                 raise
             # The program's own exception is more important.
