@@ -48,7 +48,6 @@
 #include "tracer/launch/runtime_api.h"
 #include "tracer/python/session.h"
 #include "tracer/record/recorder.h"
-#include "tracer/record/recorder.h"
 #include "tracer/record/recording_options.h"
 #include "tracer/record/standard_error.h"
 

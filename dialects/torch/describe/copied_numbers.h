@@ -1,5 +1,5 @@
-// The numbers of tensors on devices other than the CPU and CUDA (xpu, mps, PrivateUse1): of a copy on the CPU, for which
-// the program's thread waits.
+// The numbers of tensors on devices other than the CPU and CUDA (xpu, mps, PrivateUse1): of a copy on the CPU, for
+// which the program's thread waits.
 
 #ifndef TORCHTRACE_DIALECTS_TORCH_DESCRIBE_COPIED_NUMBERS_H_
 #define TORCHTRACE_DIALECTS_TORCH_DESCRIBE_COPIED_NUMBERS_H_

@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "dialects/torch/describe/describe.h"
 #include "dialects/torch/describe/copied_numbers.h"
+#include "dialects/torch/describe/describe.h"
 #include "dialects/torch/describe/device_notes.h"
 #include "dialects/torch/describe/nan_stop.h"
 #include "dialects/torch/describe/object_numbers.h"

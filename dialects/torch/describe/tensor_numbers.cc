@@ -83,8 +83,12 @@ std::optional<Readable> ReadableOf(const c10::TensorImpl& impl) {
   if (elements.first == nullptr && !elements.empty) return std::nullopt;
   if (!elements.empty && !cuda && !MayBeRead(impl, elements)) return std::nullopt;
   const int device = cuda && !elements.empty ? impl.unsafe_storage().device().index() : -1;
-  return Readable{*type,  elements.first, Span(impl.sizes_default()), Span(impl.strides_default()),
-                  device, copied && !elements.empty ? &impl : nullptr};
+  return Readable{*type,
+                  elements.first,
+                  Span(impl.sizes_default()),
+                  Span(impl.strides_default()),
+                  device,
+                  copied && !elements.empty ? &impl : nullptr};
 }
 
 // A nested tensor's values are its whole storage.
