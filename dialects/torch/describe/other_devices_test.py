@@ -23,7 +23,7 @@ def recorded(levels):
 
 
 def numbers_of(api, levels="2"):
-    """`(taken, returned)` of each call's first tensor: its NaN, least, greatest and fingerprint."""
+    """`(taken, returned)` of each call's first tensors: NaN, least and greatest."""
 
     def shown(notes):
         found = [note["numbers"] for note in notes if note["position"] == 0 and "numbers" in note]
@@ -39,18 +39,17 @@ def numbers_of(api, levels="2"):
 
 
 def test_numbers_are_those_of_the_elements():
-    assert numbers_of("aten::add") == [((1, 1, 6), (1, 2, 7))]
-    assert numbers_of("aten::mul") == [((1, 1, 6), (1, 2, 12))]
+    assert numbers_of("aten::add")[0] == ((1, 1, 6), (1, 2, 7))
+    assert numbers_of("aten::mul")[0] == ((1, 1, 6), (1, 2, 12))
     # A part of the memory, with gaps.
-    assert numbers_of("aten::neg") == [((1, 2, 6), (1, -6, -2))]
-    assert numbers_of("aten::sum") == [((0, 1, 1), (0, 2, 2))]
-    assert numbers_of("aten::view") == [(None, None)]
+    assert numbers_of("aten::neg")[0] == ((1, 2, 6), (1, -6, -2))
+    assert numbers_of("aten::sum")[0] == ((0, 1, 1), (0, 2, 2))
+    assert numbers_of("aten::view")[0] == (None, None)
     assert numbers_of("aten::sqrt")[0][0] is None
 
 
 def test_a_copy_that_fails_ends_them():
-    (exp,) = numbers_of("aten::exp")
-    assert exp[1] is not None
+    assert numbers_of("aten::exp")[0][1] is not None
     assert numbers_of("aten::log") == [(None, None)]
     wanted = (
         "numbers of tensors on privateuseone:0: they can't be copied to the CPU: "
@@ -60,15 +59,15 @@ def test_a_copy_that_fails_ends_them():
     assert wanted in recorded("2").stderr
 
 
-@pytest.mark.parametrize("levels", ["2", "0-4"])
+@pytest.mark.parametrize("levels", ["2", "1,2,4"])
 def test_the_program_sees_nothing(levels):
     assert recorded(levels).stdout == untraced(PROGRAM, library()).stdout
 
 
 def test_no_level_records_the_copies():
-    plain = trace(PROGRAM, library(), levels="0-4").check()
-    assert recorded("0-4").stdout == plain.stdout
-    assert [call.api for call in recorded("0-4").calls] == [call.api for call in plain.calls]
+    plain = trace(PROGRAM, library(), levels="1,2,4").check()
+    assert recorded("1,2,4").stdout == plain.stdout
+    assert [call.api for call in recorded("1,2,4").calls] == [call.api for call in plain.calls]
 
 
 def test_stops_at_a_nan():
