@@ -252,6 +252,10 @@ PyObject* End(PyObject*, PyObject*) {
   status = session->ending.Complete();
   Py_END_ALLOW_THREADS;
   if (!status.ok()) return Raise(status);
+  if (const std::string error = Recorder::Get()->end_error(); !error.empty()) {
+    PyErr_SetString(PyExc_FloatingPointError, error.c_str());
+    return nullptr;
+  }
   Py_RETURN_NONE;
 }
 

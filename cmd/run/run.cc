@@ -210,8 +210,8 @@ std::unique_ptr<App> MakeRunApp(RunOptions* options) {
        "--ids (see docs/VALUES.md)",
        OneOf(WhichNumbersChoices())},
       {kCapture, "--stop-on-nan", &recording.stop_on_nan, "",
-       "Raise FloatingPointError at an operator that returns or writes a NaN though its arguments have none; level 2, "
-       "tensors in CPU memory; includes --numbers"},
+       "Raise FloatingPointError at an operator that returns or writes a NaN though its arguments have none, on CUDA "
+       "later; level 2; includes --numbers"},
       {kCapture, "--stacks{all}", &options->stacks, "[=all|first]",
        "Record the Python stack of every call, or with --stacks=first of the first 3 calls of each config on a thread "
        "(see docs/STACKS.md)",

@@ -16,6 +16,7 @@
 #include "dialects/torch/common/process_rank.h"
 #include "dialects/torch/common/thread_starts.h"
 #include "dialects/torch/describe/describe.h"
+#include "dialects/torch/describe/nan_stop.h"
 #include "dialects/torch/describe/object_numbers.h"
 #include "dialects/torch/describe/operator_plan.h"
 #include "dialects/torch/describe/tensor_notes.h"
@@ -194,6 +195,7 @@ class Module final : public TorchModule {
     if (wanted(kSetattrLevel)) hooks->push_back(MakeSetattrHook(torch, options));
     if (wanted(kRecordLevel)) hooks->push_back(std::make_unique<RecordFunctionHook>(options));
     if (wanted(kFrameLevel)) hooks->push_back(std::make_unique<ModuleCallsHook>(DescribePython));
+    g_module_under_way = wanted(kFrameLevel) ? &ModuleUnderWay : nullptr;
     return absl::OkStatus();
   }
 

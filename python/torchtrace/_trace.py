@@ -322,11 +322,11 @@ class Trace:
     def __exit__(self, exception_type, exception, traceback):
         try:
             self.stop()
-        except (OSError, RuntimeError) as error:
+        except (OSError, RuntimeError, FloatingPointError) as error:
             if exception_type is None:
                 raise
             # The program's own exception is more important.
-            warnings.warn(f"the trace could not be closed: {error}", RuntimeWarning, stacklevel=2)
+            warnings.warn(f"at the end of the trace: {error}", RuntimeWarning, stacklevel=2)
         return False
 
     def __call__(self, function):

@@ -148,8 +148,7 @@ absl::StatusOr<int> RunProgram(const RuntimeRequest& request) {
   if (request.followed == 0) TakeProcessName(request.argv[0]);
   const PyStatus status = InitializePython(request.argc, request.argv);
   if (PyStatus_IsExit(status)) {  // as `python --version`
-    ProgramReturned(status.exitcode);
-    return status.exitcode;
+    return ProgramReturned(status.exitcode);
   }
   if (PyStatus_Exception(status)) Py_ExitStatusException(status);
 
@@ -181,8 +180,7 @@ absl::StatusOr<int> RunProgram(const RuntimeRequest& request) {
   FollowStarted(request);
   const int exit_code = Py_RunMain();
   if (!starts.ok()) return starts;
-  ProgramReturned(exit_code);
-  return exit_code;
+  return ProgramReturned(exit_code);
 }
 
 }  // namespace torchtrace

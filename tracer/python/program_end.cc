@@ -22,6 +22,7 @@
 #include "tracer/python/python_patch.h"
 #include "tracer/record/fatal_signals.h"
 #include "tracer/record/recorder.h"
+#include "tracer/record/standard_error.h"
 
 namespace torchtrace {
 namespace {
@@ -191,12 +192,17 @@ State* g_state = nullptr;
 
 bool InForkedChild() { return getpid() != g_state->main_pid; }
 
-void EndProgram(const RuntimeEnd& end) {
+// Returns the exit code that the process has to have.
+int EndProgram(RuntimeEnd end) {
+  std::string error;
   if (Recorder* const recorder = Recorder::Get(); recorder != nullptr) {
     WatchSignalAgain(SIGBUS);  // Python's end may have removed the handler
     recorder->Finish({.exit_code = end.exit_code, .signal = end.signal});
+    end.exit_code = recorder->ExitCode(end.exit_code);
+    error = recorder->end_error();
   }
-  if (g_state->ended.exchange(true)) return;
+  if (g_state->ended.exchange(true)) return end.exit_code;
+  if (!error.empty()) SayLines(error);
   // A copy, as Python may begin another session meanwhile.
   const ProgramEndOptions options = g_state->options;
   if (InForkedChild()) {
@@ -204,9 +210,14 @@ void EndProgram(const RuntimeEnd& end) {
   } else if (options.ended) {
     options.ended(end);
   }
+  return end.exit_code;
 }
 
-void OnExit(int status, void*) { EndProgram({.provisional = 0, .exit_code = status & 0xff, .signal = 0}); }
+void OnExit(int status, void*) {
+  const int code = EndProgram({.provisional = 0, .exit_code = status & 0xff, .signal = 0});
+  // The C library calls the remaining functions, and ends the process with this one's code.
+  if (code != (status & 0xff)) exit(code);
+}
 
 // Python threads other than this one may make finalising hang or abort.
 bool OtherThreadsAlive() {
@@ -329,7 +340,8 @@ PyObject* OsExit(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObje
   if (!fits || (named && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), "status") != 0)) {
     return original(self, args, count, names);
   }
-  EndProgram({.provisional = 0, .exit_code = static_cast<int>(status) & 0xff, .signal = 0});
+  const int code = EndProgram({.provisional = 0, .exit_code = static_cast<int>(status) & 0xff, .signal = 0});
+  if (code != (static_cast<int>(status) & 0xff)) _exit(code);
   return original(self, args, count, names);
 }
 
@@ -422,6 +434,9 @@ absl::Status WatchInterpreterExit(bool signals) {
   return absl::OkStatus();
 }
 
-void ProgramReturned(int exit_code) { EndProgram({.provisional = 0, .exit_code = exit_code & 0xff, .signal = 0}); }
+int ProgramReturned(int exit_code) {
+  const int code = EndProgram({.provisional = 0, .exit_code = exit_code & 0xff, .signal = 0});
+  return code != (exit_code & 0xff) ? code : exit_code;
+}
 
 }  // namespace torchtrace

@@ -53,8 +53,8 @@ void UnwatchProcessExit();
 // restores our handler if the program resets it. Needs the GIL.
 absl::Status WatchInterpreterExit(bool signals);
 
-// Call it when the program has ended, with the exit code that Py_RunMain returned.
-void ProgramReturned(int exit_code);
+// Call it when the program has ended, with the exit code that Py_RunMain returned. Returns the one to exit with.
+int ProgramReturned(int exit_code);
 
 }  // namespace torchtrace
 

@@ -129,6 +129,7 @@ absl::Status Recorder::Begin(RecorderOptions options) {
   own_metadata_.clear();
   told_schemas_.clear();
   notes_ = {};
+  end_error_.clear();
   intern_resets_ = 0;
   next_thread_ = 0;
   parent_pid_ = 0;
@@ -689,13 +690,32 @@ void Recorder::WriteKept() {
   LogWriter::Close(*frame, 0);
 }
 
-void Recorder::Finish(const ProgramEnd& end) {
+void Recorder::SetEndError(const char* message) {
+  OrStop([&] {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (end_error_.empty()) end_error_ = message;
+  });
+}
+
+std::string Recorder::end_error() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return end_error_;
+}
+
+int Recorder::ExitCode(int of_program) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return of_program == 0 && !end_error_.empty() ? 1 : of_program;
+}
+
+void Recorder::Finish(const ProgramEnd& of_program) {
   if (auto* const before = before_finish_.load(std::memory_order_acquire)) {
     OrStop([before] {
       before();
       return true;
     });
   }
+  ProgramEnd end = of_program;
+  end.exit_code = ExitCode(end.exit_code);
   ThreadRecorder* const own = t_holder.thread;
   std::lock_guard<std::mutex> lock(mutex_);
   if (finished_.exchange(true)) return;
@@ -770,6 +790,7 @@ void Recorder::AfterForkInChild() {
   recorder->notes_.not_imported.clear();
   recorder->notes_.cut.clear();
   recorder->notes_.started.clear();
+  recorder->end_error_.clear();
   recorder->next_thread_ = 0;
   recorder->parent_pid_ = recorder->pid_;
   recorder->forked_ = true;

@@ -144,6 +144,11 @@ class TORCHTRACE_EXPORT Recorder {
 
   // Sets `before`, which Finish calls first, to wait for what devices still compute. Null: none. There is only one.
   static void SetBeforeFinish(void (*before)()) { before_finish_.store(before, std::memory_order_release); }
+  // What the program would be told by an exception if there were a call left to raise it from; the first of a session
+  // counts. It is said at the end, and a program that exits with 0 exits with 1, as by an uncaught exception.
+  void SetEndError(const char* message);
+  std::string end_error();  // empty: there is none
+  int ExitCode(int of_program);
   // Notes as of ThreadRecorder::Later, on a call of any thread: Finish records them, or counts them as lost.
   void KeepLater(const EnteredCall& call, LaterOf of, std::string_view notes);
 
@@ -276,6 +281,7 @@ class TORCHTRACE_EXPORT Recorder {
   std::vector<std::string> own_metadata_;            // for a log that doesn't exist yet
   std::set<std::string, std::less<>> told_schemas_;  // operators whose schemas are in the log
   SessionNotes notes_;
+  std::string end_error_;
   std::string tags_;
   uint64_t tags_version_ = 0;
   uint64_t last_epoch_ = 0;

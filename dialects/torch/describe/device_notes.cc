@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <new>
@@ -11,6 +12,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "dialects/torch/describe/nan_stop.h"
 #include "dialects/torch/numbers/fingerprint.h"
 #include "dialects/torch/numbers/noted_numbers.h"
 #include "tracer/record/recorder.h"
@@ -142,6 +145,26 @@ class DeviceNotes {
     read->waiting_ = {};
   }
 
+  std::optional<NanCall> Judge(NanCall call) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const Verdict verdict = VerdictOn(call);
+    if (verdict == Verdict::kMadeIt) return call;
+    if (verdict == Verdict::kOpen) nan_calls_.push_back(std::move(call));
+    return std::nullopt;
+  }
+
+  std::optional<NanCall> NextNan() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    while (!nan_calls_.empty()) {
+      const Verdict verdict = VerdictOn(nan_calls_.front());
+      if (verdict == Verdict::kOpen) break;
+      NanCall call = std::move(nan_calls_.front());
+      nan_calls_.pop_front();
+      if (verdict == Verdict::kMadeIt) return call;
+    }
+    return std::nullopt;
+  }
+
   bool has_arrived() const { return arrived_count_.load(std::memory_order_relaxed) != 0; }
 
   // What arrived of the thread's own calls.
@@ -176,6 +199,25 @@ class DeviceNotes {
   using Thread = std::pair<uint64_t, uint64_t>;
   using ArrivedByThread = std::map<Thread, std::vector<Arrived>>;
 
+  enum class Verdict : uint8_t { kDidNot, kMadeIt, kOpen };
+
+  // With the lock.
+  static Verdict VerdictOn(const NanCall& call) {
+    const auto waits = [](const std::shared_ptr<DeviceRead>& read) { return !read->numbers_ && !read->lost_; };
+    const auto has_nan = [](const std::shared_ptr<DeviceRead>& read) {
+      return read->numbers_.has_value() && read->numbers_->nans != 0;
+    };
+    const auto is_lost = [](const std::shared_ptr<DeviceRead>& read) { return read->lost_; };
+    const auto any_of = [](const SeenNans& seen, const auto& is) {
+      return std::any_of(seen.later.begin(), seen.later.end(), is);
+    };
+    // Of an argument whose numbers are lost nothing may be said.
+    if (call.taken.any || any_of(call.taken, has_nan) || any_of(call.taken, is_lost)) return Verdict::kDidNot;
+    const bool made = call.made.any || any_of(call.made, has_nan);
+    if (!made) return any_of(call.made, waits) ? Verdict::kOpen : Verdict::kDidNot;
+    return any_of(call.taken, waits) ? Verdict::kOpen : Verdict::kMadeIt;
+  }
+
   static Thread ThreadOf(const EnteredCall& call) { return {call.session, call.thread}; }
 
   // Once they have arrived, which they do once.
@@ -202,6 +244,8 @@ class DeviceNotes {
   std::mutex mutex_;
   uint64_t last_ticket_ = 0;
   std::unordered_map<uint64_t, std::shared_ptr<DeviceRead>> reads_;  // under way
+  // Each waits for numbers under way, of which there are few, so there are few of these.
+  std::deque<NanCall> nan_calls_;
   ArrivedByThread arrived_;
   std::atomic<size_t> arrived_count_{0};
 };
@@ -230,9 +274,24 @@ void Drain() {
   if (numbers == nullptr) return;
   numbers->Drain([](uint64_t ticket, const Numbers* of) { DeviceNotes::Get().Take(ticket, of); }, kSecondsToDrain);
   DeviceNotes::Get().KeepAll();
+  if (const std::optional<NanCall> call = NextNan()) Recorder::Get()->SetEndError(NanMessage(*call).c_str());
 }
 
 }  // namespace
+
+std::string NanMessage(const NanCall& call) {
+  return absl::StrCat(call.api, " (call ", call.call.call, " of thread ", call.call.thread,
+                      call.module.empty() ? "" : ", in ", call.module,
+                      ") made a NaN: its arguments have none (torchtrace run --stop-on-nan; torchtrace nan shows the "
+                      "call)");
+}
+
+std::optional<NanCall> JudgeNan(NanCall call) {
+  if (!call.made.any && call.made.later.empty()) return std::nullopt;
+  return DeviceNotes::Get().Judge(std::move(call));
+}
+
+std::optional<NanCall> NextNan() { return DeviceNotes::Get().NextNan(); }
 
 std::optional<TensorNote::Numbers> LaterNumbers::Arrived() const {
   return DeviceNotes::Get().NumbersOf(*read, shape_seed);

@@ -10,14 +10,17 @@
 #include <algorithm>
 #include <atomic>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "dialects/torch/describe/describe.h"
+#include "dialects/torch/describe/nan_stop.h"
 #include "dialects/torch/describe/tensor_notes.h"
 #include "dialects/torch/device_numbers/testing/stand_in_device.h"
 #include "nlohmann/json.hpp"
@@ -33,6 +36,9 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::StartsWith;
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 int g_stream;
 bool TheStream(int, void** stream) {
@@ -82,9 +88,15 @@ struct Calls {
   std::function<void()> inside = [] {};
 };
 
+std::vector<std::string> g_nans;  // of calls that are known to have made one when they end
+
+// As level 2 does, with --stop-on-nan too.
 bool Call(const std::string& api, const Calls& call) {
+  t_taken = t_made = {};
   if (!t_thread.Enter([&](ConfigBuilder* config) { Describe(api, call.arguments, config); })) return false;
+  NanCall nan{t_thread.recorder->LastEntered(), std::exchange(t_taken, {})};
   call.inside();
+  t_made = {};
   t_thread.Leave([&](ConfigBuilder* config) {
     Describe(api, call.written, config, Elements::kWritten);
     config->KeepWritten();
@@ -94,7 +106,17 @@ bool Call(const std::string& api, const Calls& call) {
       DescribeTensor(tensor->tensor(), {}, config);
     }
   });
+  nan.made = std::exchange(t_made, {});
+  nan.api = api;
+  if (const auto made = JudgeNan(std::move(nan))) g_nans.push_back(NanMessage(*made));
   return true;
+}
+
+// What was known at the ends of calls, and what of earlier ones has come since.
+std::vector<std::string> NansSoFar() {
+  PollDeviceNotes();
+  while (const auto made = NextNan()) g_nans.push_back(NanMessage(*made));
+  return std::exchange(g_nans, {});
 }
 
 // In a process of its own: records what `body` calls, into the folder that it returns.
@@ -323,6 +345,60 @@ TEST(DeviceNotes, AFailureIsReportedOnce) {
             nlohmann::json({"numbers of tensors on cuda:0: NVRTC cannot compile the kernel (6): numbers_kernel.cu(7): "
                             "error: too new"}));
   EXPECT_THAT(NumbersByCall(folder), IsEmpty());
+}
+
+RecorderOptions StoppingOnNan() {
+  RecorderOptions options;
+  options.recording.stop_on_nan = true;
+  return options;
+}
+
+TEST(DeviceNotes, TheCallThatMadeANanIsKnownOnceItsNumbersCome) {
+  const std::string folder = Record(
+      [](StandInDevice* device) {
+        CudaTensor a(1), b(kNan), c(kNan), d(kNan), e(kNan);
+        device->cuda->holds = true;
+        Call("aten::no", {.arguments = {&a}, .results = {&a}});
+        Call("aten::f", {.arguments = {&a}, .results = {&b}});
+        Call("aten::spreads", {.arguments = {&a, &b}, .written = {&c}});
+        Call("aten::g", {.written = {&d}});
+        EXPECT_THAT(NansSoFar(), IsEmpty());
+        device->cuda->release(&g_stream, SIZE_MAX);
+        EXPECT_THAT(NansSoFar(), ElementsAre(StartsWith("aten::f (call 1 of thread 0) made a NaN: "),
+                                             StartsWith("aten::g (call 3 of thread 0) made a NaN: ")));
+        Call("aten::spreads", {.arguments = {&b}, .results = {&e}});
+        device->cuda->release(&g_stream, SIZE_MAX);
+        EXPECT_THAT(NansSoFar(), IsEmpty());
+      },
+      StoppingOnNan());
+  EXPECT_EQ(EndOf(folder)["exit_code"], 0);
+}
+
+// Of what can't be known, nothing is said.
+TEST(DeviceNotes, ACallWhoseArgumentsAreLostMadeNoNan) {
+  const std::string folder = Record(
+      [](StandInDevice* device) {
+        CudaTensor a(1), b(kNan);
+        device->cuda->loses_copies = true;
+        Call("aten::f",
+             {.arguments = {&a}, .results = {&b}, .inside = [device] { device->cuda->loses_copies = false; }});
+        EXPECT_THAT(NansSoFar(), IsEmpty());
+      },
+      StoppingOnNan());
+  EXPECT_EQ(EndOf(folder)["exit_code"], 0);
+}
+
+TEST(DeviceNotes, ANanThatComesAtTheEndChangesTheExitCode) {
+  const std::string folder = Record(
+      [](StandInDevice* device) {
+        CudaTensor a(1), b(kNan);
+        device->cuda->holds = true;
+        Call("aten::f", {.arguments = {&a}, .results = {&b}});
+        EXPECT_THAT(NansSoFar(), IsEmpty());
+        device->cuda->release(&g_stream, SIZE_MAX);
+      },
+      StoppingOnNan());
+  EXPECT_EQ(EndOf(folder)["exit_code"], 1);
 }
 
 // The parent keeps what is under way, and the child's calls have none.

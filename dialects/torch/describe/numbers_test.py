@@ -234,8 +234,79 @@ def test_stops_where_a_nan_is_made():
     stopped = trace(STOPPED, levels="1,2", options=("--stop-on-nan",))
     assert stopped.exit_code == 1
     assert stopped.stdout.splitlines() == ["aten::log", "aten::div.Tensor"]
-    assert "FloatingPointError: aten::_foreach_mul_.Scalar made a NaN" in stopped.stderr
-    assert stopped.of("aten::_foreach_mul_.Scalar")[0].outcome == "returned"
+    (call,) = stopped.of("aten::_foreach_mul_.Scalar")
+    said = f"FloatingPointError: {call.api} (call {call.number} of thread 0) made a NaN"
+    assert said in stopped.stderr
+    assert call.outcome == "returned"
+
+
+STOPPED_IN_MODULE = """
+import torch
+class Root(torch.nn.Module):
+    def forward(self, x):
+        return x.sqrt()
+model = torch.nn.Sequential(torch.nn.Identity(), Root())
+model(-torch.ones(2))
+"""
+
+
+def test_a_nan_is_told_with_its_module():
+    options = ("--stop-on-nan", "--frames", "modules")
+    stopped = trace(STOPPED_IN_MODULE, levels="2,3", options=options)
+    assert " of thread 0, in 1) made a NaN" in stopped.stderr
+
+
+# In place of a GPU's numbers that come when the program has ended.
+TOLD_AT_THE_END = """
+import ctypes, os, sys, torch
+process = ctypes.CDLL(None)
+get = process["_ZN10torchtrace8Recorder3GetEv"]
+get.restype = ctypes.c_void_p
+told = b"aten::log made a NaN"
+process["_ZN10torchtrace8Recorder11SetEndErrorEPKc"](ctypes.c_void_p(get()), told)
+torch.ones(2)
+print("ended", flush=True)
+{end}
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "exit_code"),
+    [
+        ("", 1),
+        ("sys.exit()", 1),
+        ("os._exit(0)", 1),
+        ("ctypes.CDLL(None).exit(0)", 1),
+        ("sys.exit(3)", 3),
+    ],
+)
+def test_a_nan_that_comes_at_the_end_is_told_there(end, exit_code):
+    ended = trace(TOLD_AT_THE_END.format(end=end), levels="2", options=("--quiet",))
+    assert (ended.stdout, ended.exit_code) == ("ended\n", exit_code)
+    assert ended.own_lines == ["torchtrace: aten::log made a NaN"]
+    assert ended.run["exit_code"] == exit_code
+
+
+COUNTING = """
+import torch
+@torch.library.custom_op("mine::count", mutates_args=("x", "more"))
+def count(x: torch.Tensor, more: list[torch.Tensor], text: str) -> None:
+    print(text, x._use_count(), [one._use_count() for one in more])
+    x.add_(1), more[1].add_(2)
+x = torch.ones(2)
+count(x, [torch.ones(3), torch.ones(4)], "counts")
+"""
+
+
+def test_a_kernel_counts_the_same_references():
+    counting = trace(COUNTING, levels="2", options=("--numbers",)).check()
+    assert counting.stdout == untraced(COUNTING).stdout
+    (call,) = (
+        NotedCall(json.loads(line))
+        for line in tool("dump", counting.folder, "--format", "jsonl").splitlines()
+        if json.loads(line)["api"] == "mine::count"
+    )
+    assert [extremes(one) for one in call.wrote] == [(2, 2), (1, 1), (3, 3)]
 
 
 @functools.cache

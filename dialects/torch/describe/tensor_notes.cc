@@ -11,8 +11,10 @@
 #include <string_view>
 #include <vector>
 
+#include "dialects/torch/describe/copied_numbers.h"
 #include "dialects/torch/describe/describe.h"
 #include "dialects/torch/describe/device_notes.h"
+#include "dialects/torch/describe/nan_stop.h"
 #include "dialects/torch/describe/object_numbers.h"
 #include "dialects/torch/describe/tensor_elements.h"
 #include "dialects/torch/describe/tensor_numbers.h"
@@ -105,6 +107,12 @@ std::optional<TensorNote::Range> RangeOf(const c10::TensorImpl& impl, const char
   }
 }
 
+void SeeNans(const FoundNumbers& found, Elements elements) {
+  SeenNans& seen = elements == Elements::kRead ? t_taken : t_made;
+  seen.any |= found.now.has_value() && found.now->nans != 0;
+  if (found.later.read != nullptr) seen.later.push_back(found.later.read);
+}
+
 void TakeNotes(const c10::TensorImpl& impl, ConfigBuilder* config) {
   TensorNote note;
   const WhichNumbers numbers = g_which_numbers.load(std::memory_order_relaxed);
@@ -119,7 +127,8 @@ void TakeNotes(const c10::TensorImpl& impl, ConfigBuilder* config) {
       const FoundNumbers found =
           NumbersOfTensor(impl, number.state.get(), elements, /*arguments=*/numbers == WhichNumbers::kAll);
       note.numbers = found.now;
-      if (found.now && found.now->nans != 0) (elements == Elements::kRead ? t_took_nan : t_made_nan) = true;
+      if (g_stops_on_nan.load(std::memory_order_relaxed)) [[unlikely]]
+        SeeNans(found, elements);
       if (found.later.read != nullptr) NoteLater(found.later, config);
     }
   }
@@ -186,7 +195,10 @@ absl::Status TensorNotesHook::Install() {
   // Level 2 alone knows what is written.
   g_reads_are_kept = std::find(options_.levels.begin(), options_.levels.end(), kDispatchLevel) != options_.levels.end();
   g_stops_on_nan = options_.stop_on_nan;
-  if (options_.numbers != WhichNumbers::kNone) BeginDeviceNotes();
+  if (options_.numbers != WhichNumbers::kNone) {
+    BeginDeviceNotes();
+    BeginCopiedNumbers();
+  }
   g_tensor_notes_wanted = options_.ids || g_ranges || options_.values != 0;
   return absl::OkStatus();
 }

@@ -20,11 +20,6 @@ inline std::atomic<bool> g_tensor_notes_wanted{false};
 inline std::atomic<WhichNumbers> g_which_numbers{WhichNumbers::kNone};
 inline bool NumbersAreWanted() { return g_which_numbers.load(std::memory_order_relaxed) != WhichNumbers::kNone; }
 
-// With --stop-on-nan: whether tensors that were described since these were reset, of arguments and of results, had NaN.
-inline std::atomic<bool> g_stops_on_nan{false};
-inline constinit thread_local bool t_took_nan = false;
-inline constinit thread_local bool t_made_nan = false;
-
 // While it lives, the thread takes no numbers, nor any knowledge of what is written.
 class WithoutNumbers {
  public:

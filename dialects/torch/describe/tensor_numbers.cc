@@ -13,6 +13,7 @@
 #include <span>
 #include <utility>
 
+#include "dialects/torch/describe/copied_numbers.h"
 #include "dialects/torch/describe/device_notes.h"
 #include "dialects/torch/describe/object_numbers.h"
 #include "dialects/torch/describe/storage_state.h"
@@ -46,9 +47,11 @@ struct Readable {
   const char* first;
   std::span<const int64_t> sizes;
   std::span<const int64_t> strides;
-  int device;  // of CUDA; -1: the CPU
+  int device;                     // of CUDA; -1: another one
+  const c10::TensorImpl* copied;  // a tensor of another device than the CPU and CUDA, else null
 
   FoundNumbers Read() const {
+    if (copied != nullptr) return {NumbersOfCopy(*copied, type)};
     if (device < 0) return {NotedNumbers(NumbersOf(type, first, sizes, strides))};
     return {{}, {ReadOnDevice(type, first, sizes, strides, device), ShapeSeed(type, sizes)}};
   }
@@ -73,12 +76,19 @@ std::optional<Readable> ReadableOf(const c10::TensorImpl& impl) {
   if (!type || impl.key_set().has_any(c10::DispatchKeySet({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative}))) {
     return std::nullopt;
   }
-  const bool cuda = impl.unsafe_storage().device_type() == c10::kCUDA;
-  const TensorElements elements = ElementsOf(impl, cuda ? c10::kCUDA : c10::kCPU);
+  const c10::DeviceType on = impl.unsafe_storage().device_type();
+  const bool cuda = on == c10::kCUDA, copied = !cuda && on != c10::kCPU;
+  if (copied && !CanBeCopied(impl)) return std::nullopt;
+  const TensorElements elements = ElementsOf(impl, on);
   if (elements.first == nullptr && !elements.empty) return std::nullopt;
   if (!elements.empty && !cuda && !MayBeRead(impl, elements)) return std::nullopt;
   const int device = cuda && !elements.empty ? impl.unsafe_storage().device().index() : -1;
-  return Readable{*type, elements.first, Span(impl.sizes_default()), Span(impl.strides_default()), device};
+  return Readable{*type,
+                  elements.first,
+                  Span(impl.sizes_default()),
+                  Span(impl.strides_default()),
+                  device,
+                  copied && !elements.empty ? &impl : nullptr};
 }
 
 // A nested tensor's values are its whole storage.

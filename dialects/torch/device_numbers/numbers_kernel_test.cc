@@ -5,63 +5,19 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
-#include <limits>
-#include <random>
 #include <vector>
 
 #include "dialects/torch/device_numbers/device_numbers.h"
 #include "dialects/torch/device_numbers/testing/kernel_on_cpu.h"
 #include "dialects/torch/device_numbers/testing/stand_in_device.h"
 #include "dialects/torch/numbers/numbers.h"
+#include "dialects/torch/numbers/testing/number_samples.h"
 #include "gtest/gtest.h"
 
 namespace torchtrace::torch_dialect {
 namespace {
 
 using enum ElementType;
-using Bytes = std::vector<std::byte>;
-using Shape = std::vector<int64_t>;
-
-std::vector<ElementType> AllTypes() {
-  std::vector<ElementType> types;
-  for (int64_t number = 0; number <= 255; ++number) {
-    if (const auto type = ElementTypeOfNumber(number)) types.push_back(*type);
-  }
-  return types;
-}
-
-bool IsWide(ElementType type) { return type == kFloat64 || type == kComplex128; }
-
-// Random bytes: NaN and infinities of narrow types are frequent. The squares of wide ones stay within range, but for
-// some of everything special.
-Bytes MakeElements(ElementType type, size_t elements, unsigned seed) {
-  std::mt19937_64 random(seed + 100 * static_cast<unsigned>(type));
-  const size_t bytes = elements * ElementSize(type);
-  Bytes data(bytes + 8);
-  for (size_t at = 0; at < bytes; at += 8) {
-    uint64_t word = random();
-    if (IsWide(type)) {
-      const double special[] = {0.0,
-                                -0.0,
-                                5e-324,
-                                std::numeric_limits<double>::infinity(),
-                                -std::numeric_limits<double>::infinity(),
-                                std::numeric_limits<double>::quiet_NaN()};
-      const double plain = std::ldexp(static_cast<double>(word >> 11), static_cast<int>(random() % 80) - 90);
-      word = std::bit_cast<uint64_t>(random() % 16 == 0 ? special[random() % std::size(special)]
-                                     : word & 1         ? -plain
-                                                        : plain);
-    } else if (random() % 8 == 0) {
-      word = 0;
-    } else if (random() % 8 == 0) {
-      word |= 0x7ff0'0000'7f80'7c00;
-    }
-    std::memcpy(&data[at], &word, 8);
-  }
-  data.resize(bytes);
-  return data;
-}
-
 // `scale`: of what is added up.
 void ExpectNear(double actual, double expected, double scale) {
   if (std::isfinite(expected)) {
@@ -74,14 +30,7 @@ void ExpectNear(double actual, double expected, double scale) {
 }
 
 void ExpectEqual(const Numbers& numbers, const Numbers& expected) {
-  EXPECT_EQ(numbers.elements, expected.elements);
-  EXPECT_EQ(numbers.nans, expected.nans);
-  EXPECT_EQ(numbers.positive_infinities, expected.positive_infinities);
-  EXPECT_EQ(numbers.negative_infinities, expected.negative_infinities);
-  EXPECT_EQ(numbers.zeros, expected.zeros);
-  EXPECT_EQ(numbers.fingerprint, expected.fingerprint);
-  EXPECT_EQ(std::bit_cast<uint64_t>(numbers.least), std::bit_cast<uint64_t>(expected.least));
-  EXPECT_EQ(std::bit_cast<uint64_t>(numbers.most), std::bit_cast<uint64_t>(expected.most));
+  ExpectSameButSums(numbers, expected);
   const double scale = std::max(std::fabs(expected.least), std::fabs(expected.most));
   ExpectNear(numbers.mean, expected.mean, scale);
   ExpectNear(numbers.norm, expected.norm, expected.norm);
@@ -120,40 +69,20 @@ TEST_P(NumbersKernelTypeTest, AnyNumberOfElements) {
   Shape lengths(70);
   for (size_t i = 0; i < lengths.size(); ++i) lengths[i] = static_cast<int64_t>(i);
   for (const int64_t length : {255, 256, 1023, 4096, 4101, 20'000, 65'537}) lengths.push_back(length);
+  ElementMaker maker(type);
   for (const int64_t length : lengths) {
     SCOPED_TRACE(testing::Message() << "type " << static_cast<int>(type) << " elements " << length);
-    const Bytes data = MakeElements(type, static_cast<size_t>(length), static_cast<unsigned>(length));
+    const Bytes data = maker.Make(static_cast<size_t>(length));
     ExpectEqual(OnDevice(type, data.data(), {length}, {1}), NumbersOf(type, data.data(), Shape{length}, Shape{1}));
   }
 }
 
 TEST_P(NumbersKernelTypeTest, AnyStrides) {
   const ElementType type = GetParam();
-  const Bytes data = MakeElements(type, 70'000, 1);
-  struct View {
-    Shape sizes, strides;
-    int64_t offset = 0;
-  };
-  const View views[] = {
-      {{64, 64}, {1, 64}},
-      {{257, 131}, {1, 257}},
-      {{100, 7}, {0, 1}},
-      {{100, 70}, {1, 0}},
-      {{3, 5, 100}, {0, 0, 0}},
-      {{5000}, {3}},
-      {{50, 40}, {1000, 1}, 13},
-      {{50, 40}, {1000, 2}, 13},
-      {{1001}, {1}, 3},
-      {{4, 3, 16, 17}, {816, 1, 51, 3}},
-      {{2, 1, 30, 1, 8}, {240, 99, 8, -5, 1}},
-      {{7, 2, 3, 2, 5, 3}, {1, 1000, 7, 21, 42, 210}},
-      {{100}, {-1}, 99},
-      {{10, 0, 7}, {1, 5, 3}},
-      {{}, {}, 5},
-      {Shape(16, 2), {32768, 3, 16384, 7, 1, 1, 2, 2, 0, 0, 5, 5, 5, 9, 9, 11}},
-  };
-  for (const View& view : views) {
-    SCOPED_TRACE(testing::Message() << "type " << static_cast<int>(type) << " view " << &view - views);
+  const Bytes data = ElementMaker(type).Make(kViewedElements);
+  for (const View& view : ViewSamples()) {
+    SCOPED_TRACE(testing::Message() << "type " << static_cast<int>(type) << " view "
+                                    << testing::PrintToString(view.sizes));
     const std::byte* const first = data.data() + view.offset * static_cast<int64_t>(ElementSize(type));
     ExpectEqual(OnDevice(type, first, view.sizes, view.strides), NumbersOf(type, first, view.sizes, view.strides));
   }
@@ -161,7 +90,7 @@ TEST_P(NumbersKernelTypeTest, AnyStrides) {
 
 TEST_P(NumbersKernelTypeTest, AnyAlignment) {
   const ElementType type = GetParam();
-  const Bytes data = MakeElements(type, 300, 2);
+  const Bytes data = ElementMaker(type).Make(300);
   alignas(16) std::byte memory[300 * 16 + 16];
   const Numbers expected = NumbersOf(type, data.data(), Shape{300}, Shape{1});
   for (size_t offset = 0; offset < 16; ++offset) {
@@ -177,12 +106,10 @@ TEST(NumbersKernelTest, EveryBytePatternOfSmallTypes) {
   for (const ElementType type : AllTypes()) {
     const size_t size = ElementSize(type);
     if (size > 2) continue;
-    Bytes all;
-    for (uint32_t bits = 0; bits < 1u << (8 * size); ++bits) {
-      const auto* const bytes = reinterpret_cast<const std::byte*>(&bits);
-      all.insert(all.end(), bytes, bytes + size);
-      // Alone, as extremes and sums then show its value exactly.
-      if (size == 1) ExpectEqual(OnDevice(type, bytes, {}, {}), NumbersOf(type, bytes, {}, {}));
+    const Bytes all = EveryPattern(type);
+    // Alone, as extremes and sums then show its value exactly.
+    for (size_t at = 0; size == 1 && at < all.size(); ++at) {
+      ExpectEqual(OnDevice(type, &all[at], {}, {}), NumbersOf(type, &all[at], {}, {}));
     }
     const Shape sizes = {static_cast<int64_t>(all.size() / size)};
     ExpectEqual(OnDevice(type, all.data(), sizes, {1}), NumbersOf(type, all.data(), sizes, Shape{1}));
@@ -193,14 +120,14 @@ TEST(NumbersKernelTest, EveryBytePatternOfSmallTypes) {
 TEST(NumbersKernelTest, ManyElements) {
   for (const ElementType type : {kUint8, kFloat32, kComplex128}) {
     const int64_t length = (int64_t{16} << 20) / static_cast<int64_t>(ElementSize(type)) + 5;
-    const Bytes data = MakeElements(type, static_cast<size_t>(length), 3);
+    const Bytes data = ElementMaker(type).Make(static_cast<size_t>(length));
     ExpectEqual(OnDevice(type, data.data(), {length}, {1}), NumbersOf(type, data.data(), Shape{length}, Shape{1}));
   }
 }
 
 // Whatever the strides are.
 TEST(NumbersKernelTest, EqualTensorsHaveBitEqualNumbers) {
-  const Bytes data = MakeElements(kFloat32, 100'000, 4);
+  const Bytes data = ElementMaker(kFloat32).Make(100'000);
   Bytes transposed(data.size());
   for (size_t i = 0; i < 100'000; ++i) std::memcpy(&transposed[(i % 100 * 1000 + i / 100) * 4], &data[i * 4], 4);
   const Numbers a = OnDevice(kFloat32, data.data(), {1000, 100}, {100, 1});

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -22,6 +23,8 @@
 #include "dialects/torch/common/compile_contexts.h"
 #include "dialects/torch/common/thread_starts.h"
 #include "dialects/torch/describe/describe.h"
+#include "dialects/torch/describe/device_notes.h"
+#include "dialects/torch/describe/nan_stop.h"
 #include "dialects/torch/describe/operator_plan.h"
 #include "dialects/torch/describe/storage_state.h"
 #include "dialects/torch/describe/tensor_elements.h"
@@ -111,46 +114,62 @@ template <typename Described>
   t_thread.Raise(name, [&](ConfigBuilder* config) { described.DescribeException(config); });
 }
 
+// Of Python's current error.
+python_error PersistedError() {
+  python_error error;
+  error.persist();
+  return error;
+}
+
+[[noreturn]] void RaiseNan(const NanCall& call) {
+  const pybind11::gil_scoped_acquire gil;
+  PyErr_SetString(PyExc_FloatingPointError, NanMessage(call).c_str());
+  throw PersistedError();
+}
+
+// What earlier calls made on GPUs, once its numbers are here.
+void RaiseNanThatCame() {
+  PollDeviceNotes();
+  if (const std::optional<NanCall> call = NextNan()) RaiseNan(*call);
+}
+
 // Ends a call that made a NaN, for --stop-on-nan.
 class NanStop {
  public:
   // Once the call is entered, and before it is made.
-  explicit NanStop(bool recorded)
-      : on_(recorded && g_stops_on_nan.load(std::memory_order_relaxed)), took_(on_ && t_took_nan) {}
+  explicit NanStop(bool recorded) {
+    if (recorded && g_stops_on_nan.load(std::memory_order_relaxed)) [[unlikely]]
+      call_ = std::make_unique<NanCall>(NanCall{t_thread.recorder->LastEntered(), std::exchange(t_taken, {})});
+  }
 
   void BeforeEnd() const {
-    if (on_) [[unlikely]]
-      t_made_nan = false;
+    if (call_ != nullptr) [[unlikely]]
+      t_made = {};
   }
   void AfterEnd(std::string_view head) const {
-    if (on_ && !took_ && t_made_nan) [[unlikely]]
-      Raise(std::string(ReadConfigHead(head).api));
+    if (call_ != nullptr) [[unlikely]]
+      RaiseAfterEnd(head);
   }
 
  private:
-  // Of Python's current error.
-  static python_error Persisted() {
-    python_error error;
-    error.persist();
-    return error;
-  }
-  [[noreturn]] static void Raise(const std::string& name) {
-    const pybind11::gil_scoped_acquire gil;
-    PyErr_Format(PyExc_FloatingPointError,
-                 "%s made a NaN: its arguments have none (torchtrace run --stop-on-nan; torchtrace nan shows the call)",
-                 name.c_str());
-    throw Persisted();
+  [[gnu::noinline]] void RaiseAfterEnd(std::string_view head) const {
+    call_->made = std::exchange(t_made, {});
+    call_->api = ReadConfigHead(head).api;
+    if (const auto module = g_module_under_way.load(std::memory_order_relaxed)) call_->module = module();
+    if (const std::optional<NanCall> made = JudgeNan(std::move(*call_))) RaiseNan(*made);
+    RaiseNanThatCame();
   }
 
-  const bool on_;
-  const bool took_;
+  std::unique_ptr<NanCall> call_;  // null: nothing is asked
 };
 
 // Records the entry of an operator's call as ThreadState::Enter does.
 template <typename Describe>
 bool Enter(const Describe& describe) {
-  if (g_stops_on_nan.load(std::memory_order_relaxed)) [[unlikely]]
-    t_took_nan = false;
+  if (g_stops_on_nan.load(std::memory_order_relaxed)) [[unlikely]] {
+    if (t_thread.Recording() && !t_thread.describing) RaiseNanThatCame();
+    t_taken = t_made = {};
+  }
   const bool recorded = t_thread.Enter(describe);
   if (!recorded) {
     PutKeyRight();
@@ -158,6 +177,62 @@ bool Enter(const Describe& describe) {
   }
   return recorded;
 }
+
+// The arguments that a call had, from its beginning to its end. Weak references: its kernel may count strong ones
+// (Tensor._use_count), and those of the tensors in a list are its own, as the list may be made for the call.
+class KeptArguments {
+ public:
+  void Keep(c10::ArrayRef<c10::IValue> arguments) {
+    arguments_.reserve(arguments.size());
+    for (const c10::IValue& argument : arguments) {
+      Argument& kept = arguments_.emplace_back();
+      kept.is_list = argument.isList();
+      if (!kept.is_list) {
+        kept.items.emplace_back(argument);
+      } else {
+        for (const c10::IValue& item : argument.toListRef()) kept.items.emplace_back(item);
+      }
+      tensors_ += CountTensors(argument);
+    }
+  }
+  size_t size() const { return arguments_.size(); }
+  // Nothing if a tensor is gone: the places of the others among the call's tensors are unknown then.
+  std::optional<std::vector<c10::IValue>> Lock() const {
+    std::vector<c10::IValue> arguments;
+    size_t tensors = 0;
+    for (const Argument& kept : arguments_) {
+      if (!kept.is_list) {
+        arguments.push_back(kept.items[0].lock());
+      } else {
+        c10::impl::GenericList list(c10::AnyType::get());
+        for (const c10::WeakIValue& item : kept.items) list.push_back(item.lock());
+        arguments.emplace_back(std::move(list));
+      }
+      tensors += CountTensors(arguments.back());
+    }
+    return tensors == tensors_ ? std::optional(std::move(arguments)) : std::nullopt;
+  }
+
+ private:
+  struct Argument {
+    bool is_list = false;
+    std::vector<c10::WeakIValue> items;  // a list's, or the argument alone
+  };
+
+  // With what else may have some.
+  static size_t CountTensors(const c10::IValue& value) {
+    if (value.isTensor()) return value.toTensor().defined();
+    if (value.isGenericDict() || value.isTuple()) return 1;
+    size_t count = 0;
+    if (value.isList()) {
+      for (const c10::IValue& item : value.toListRef()) count += CountTensors(item);
+    }
+    return count;
+  }
+
+  std::vector<Argument> arguments_;
+  size_t tensors_ = 0;
+};
 
 // A call whose arguments are the last ones on `stack`, which it replaces by its results.
 class BoxedCall {
@@ -170,7 +245,7 @@ class BoxedCall {
       return;
     const OperatorPlan& plan = t_plans.Get(op_.schema());
     const auto first = stack_.end() - static_cast<ptrdiff_t>(plan.arguments.size());
-    if (plan.writes) arguments_.assign(first, stack_.end());
+    if (plan.writes) arguments_.Keep(c10::ArrayRef<c10::IValue>(&*first, plan.arguments.size()));
     if (plan.non_blocking >= 0) {
       const c10::IValue& source = first[static_cast<ptrdiff_t>(plan.source)];
       under_way_ = first[plan.non_blocking].toOptional<bool>().value_or(false) && source.isTensor() &&
@@ -184,19 +259,20 @@ class BoxedCall {
     DescribeResults(plan, under_way_, stack_, config);
   }
   std::string_view head() const { return t_plans.Get(op_.schema()).head; }
-  bool DescribesException() const { return !arguments_.empty(); }
+  bool DescribesException() const { return arguments_.size() != 0; }
   void DescribeException(ConfigBuilder* config) const {
     DescribeWritten(t_plans.Get(op_.schema()), &ArgumentPlan::after_exception, config);
   }
 
  private:
   void DescribeWritten(const OperatorPlan& plan, Elements ArgumentPlan::* elements, ConfigBuilder* config) const {
-    if (arguments_.size() == plan.arguments.size()) torch_dialect::DescribeWritten(plan, arguments_, elements, config);
+    if (arguments_.size() != plan.arguments.size()) return;
+    if (const auto there = arguments_.Lock()) torch_dialect::DescribeWritten(plan, *there, elements, config);
   }
 
   const c10::OperatorHandle& op_;
   const torch::jit::Stack& stack_;
-  std::vector<c10::IValue> arguments_;  // that it had, if it writes some of them
+  KeptArguments arguments_;  // if it writes some of them
   bool under_way_ = false;
 };
 

@@ -31,13 +31,17 @@ PyTypeObject* g_module_class = nullptr;
 
 // The modules whose calls are under way on this thread, filtered out or not.
 struct ModuleThread {
-  std::vector<ModelNumber> models;  // of each call, the outermost first
-  ModulesApart apart;               // since the outermost call began
+  struct Module {
+    ModelNumber model;
+    std::string path;
+  };
+  std::vector<Module> modules;  // of each call, the outermost first
+  ModulesApart apart;           // since the outermost call began
 
   // With greenlets, calls on a thread need not end in the reverse order of their beginnings.
   void Shrink(size_t depth) {
-    if (models.size() > depth) models.resize(depth);
-    if (models.empty() && !apart.empty()) apart.clear();
+    if (modules.size() > depth) modules.resize(depth);
+    if (modules.empty() && !apart.empty()) apart.clear();
   }
 };
 thread_local ModuleThread t_modules;
@@ -68,11 +72,12 @@ std::string ClassName(PyTypeObject* type) {
 // True: the call was recorded, and EndCall must follow.
 bool Begin(PyObject* module) {
   return t_thread.Enter([&](ConfigBuilder* config) {
-    std::vector<ModelNumber>& models = t_modules.models;
-    const ModulePlace place = PlaceOf(module, g_module_class, models.empty() ? 0 : models.back(), &t_modules.apart);
-    models.push_back(place.model);
+    std::vector<ModuleThread::Module>& modules = t_modules.modules;
+    const ModulePlace place =
+        PlaceOf(module, g_module_class, modules.empty() ? 0 : modules.back().model, &t_modules.apart);
     const bool is_part = !place.path.empty();
     const std::string& path = is_part ? place.path : place.model_name;
+    modules.push_back({place.model, path});
     config->Begin(ConfigBuilder::EncodeHead(kFrameLevel, ClassName(Py_TYPE(module))));
     config->Positional(0);
     config->Keywords(is_part ? 2 : 1);
@@ -86,7 +91,7 @@ bool Begin(PyObject* module) {
 
 PyObject* EnterModuleCall(PyObject* function, PyObject* const* arguments, size_t flags, PyObject* names) {
   if (PyVectorcall_NARGS(flags) == 0) return g_original(function, arguments, flags, names);
-  const size_t depth = t_modules.models.size();
+  const size_t depth = t_modules.modules.size();
   const bool recorded = Begin(arguments[0]);
   PyObject* const result = g_original(function, arguments, flags, names);
   t_modules.Shrink(depth);
@@ -95,6 +100,8 @@ PyObject* EnterModuleCall(PyObject* function, PyObject* const* arguments, size_t
 }
 
 }  // namespace
+
+std::string ModuleUnderWay() { return t_modules.modules.empty() ? "" : t_modules.modules.back().path; }
 
 absl::Status ModuleCallsHook::Install() {
   PyObject* const nn = ImportedModule("torch.nn");

@@ -14,6 +14,9 @@
 
 namespace torchtrace::torch_dialect {
 
+// The path of the module whose call is the innermost one on this thread; empty: there is none.
+std::string ModuleUnderWay();
+
 // One native entry, in the function of torch.nn.Module.__call__ (docs/FRAME.md). A process has at most one; install it
 // after the other levels' hooks, so that a module's call is the parent of theirs.
 class ModuleCallsHook : public TracingHook {

@@ -22,59 +22,13 @@
 #include "dialects/torch/numbers/element_type.h"
 #include "dialects/torch/numbers/fingerprint.h"
 #include "dialects/torch/numbers/sums.h"
+#include "dialects/torch/numbers/testing/number_samples.h"
 #include "gtest/gtest.h"
 
 namespace torchtrace::torch_dialect {
 namespace {
 
 using enum ElementType;
-using Bytes = std::vector<std::byte>;
-using Shape = std::vector<int64_t>;
-
-std::vector<ElementType> AllTypes() {
-  std::vector<ElementType> types;
-  for (int64_t number = -1; number <= 300; ++number) {
-    if (const auto type = ElementTypeOfNumber(number)) types.push_back(*type);
-  }
-  return types;
-}
-
-// A format of floating-point numbers, as its specification has it.
-struct Format {
-  int exponent_bits;
-  int mantissa_bits;
-  int bias;
-  bool infinities = true;
-  bool negative_zero = true;  // else its bits are NaN, the only one
-  bool sign = true;
-};
-
-Format FormatOf(ElementType type) {
-  switch (type) {
-    case kFloat16:
-    case kComplex32:
-      return {5, 10, 15};
-    case kBfloat16:
-      return {8, 7, 127};
-    case kFloat32:
-    case kComplex64:
-      return {8, 23, 127};
-    case kFloat64:
-    case kComplex128:
-      return {11, 52, 1023};
-    case kFloat8E5m2:
-      return {5, 2, 15};
-    case kFloat8E4m3fn:
-      return {4, 3, 7, false};
-    case kFloat8E5m2fnuz:
-      return {5, 2, 16, false, false};
-    case kFloat8E4m3fnuz:
-      return {4, 3, 8, false, false};
-    default:
-      return {};
-  }
-}
-
 long double Decode(const Format& format, uint64_t bits) {
   const uint64_t mantissa = bits & ((uint64_t{1} << format.mantissa_bits) - 1);
   const uint64_t most_exponent = (uint64_t{1} << format.exponent_bits) - 1;
@@ -194,16 +148,9 @@ void ExpectRight(ElementType type, const Bytes& data, const Numbers& numbers) {
 }
 
 void ExpectSame(const Numbers& a, const Numbers& b) {
-  EXPECT_EQ(a.elements, b.elements);
-  EXPECT_EQ(a.nans, b.nans);
-  EXPECT_EQ(a.positive_infinities, b.positive_infinities);
-  EXPECT_EQ(a.negative_infinities, b.negative_infinities);
-  EXPECT_EQ(a.zeros, b.zeros);
-  EXPECT_EQ(std::bit_cast<uint64_t>(a.least), std::bit_cast<uint64_t>(b.least));
-  EXPECT_EQ(std::bit_cast<uint64_t>(a.most), std::bit_cast<uint64_t>(b.most));
+  ExpectSameButSums(a, b);
   EXPECT_EQ(std::bit_cast<uint64_t>(a.mean), std::bit_cast<uint64_t>(b.mean));
   EXPECT_EQ(std::bit_cast<uint64_t>(a.norm), std::bit_cast<uint64_t>(b.norm));
-  EXPECT_EQ(a.fingerprint, b.fingerprint);
 }
 
 Shape RowMajor(const Shape& sizes) {
@@ -232,55 +179,6 @@ Numbers OfCopy(ElementType type, const std::byte* data, const Shape& sizes, cons
   return Contiguous(type, copy.data(), sizes);
 }
 
-// Random elements of all kinds: NaN, infinities, zeros and denormal numbers are frequent.
-class ElementMaker {
- public:
-  explicit ElementMaker(ElementType type) : type_(type), random_(static_cast<unsigned>(type)) {}
-
-  Bytes Make(size_t elements) {
-    const size_t size = ElementSize(type_);
-    Bytes data(elements * size);
-    const bool complex = type_ == kComplex32 || type_ == kComplex64 || type_ == kComplex128;
-    const size_t part = complex ? size / 2 : size;
-    // Some tensors have nothing special.
-    const bool special = random_() % 4 != 0;
-    for (size_t at = 0; at < data.size(); at += part) {
-      const uint64_t bits = special && random_() % 8 == 0 ? Special() : Plain();
-      std::memcpy(data.data() + at, &bits, part);
-    }
-    return data;
-  }
-
- private:
-  uint64_t Special() {
-    const Format format = FormatOf(type_);
-    const uint64_t sign =
-        format.exponent_bits == 0 ? 0 : (random_() & 1) << (format.exponent_bits + format.mantissa_bits);
-    const uint64_t infinity = ((uint64_t{1} << format.exponent_bits) - 1) << format.mantissa_bits;
-    const uint64_t mantissa = random_() & ((uint64_t{1} << format.mantissa_bits) - 1);
-    switch (random_() % 4) {
-      case 0:
-        return sign;
-      case 1:
-        return sign | infinity;
-      case 2:
-        return sign | infinity | mantissa;
-      default:
-        return sign | mantissa;  // denormal
-    }
-  }
-  // float64's squares stay within range.
-  uint64_t Plain() {
-    const uint64_t bits = random_();
-    if (type_ != kFloat64 && type_ != kComplex128) return bits;
-    const double value = std::ldexp(static_cast<double>(bits >> 11), static_cast<int>(random_() % 80) - 90);
-    return std::bit_cast<uint64_t>(bits & 1 ? -value : value);
-  }
-
-  const ElementType type_;
-  std::mt19937_64 random_;
-};
-
 class NumbersTest : public testing::TestWithParam<ElementType> {};
 
 TEST_P(NumbersTest, AreThoseOfPlainSums) {
@@ -304,29 +202,10 @@ TEST_P(NumbersTest, AreThoseOfPlainSums) {
 TEST_P(NumbersTest, DependOnNoStrides) {
   const ElementType type = GetParam();
   const auto element_size = static_cast<int64_t>(ElementSize(type));
-  const Bytes data = ElementMaker(type).Make(70000);
-  struct View {
-    Shape sizes, strides;
-    int64_t offset = 0;
-  };
-  const View views[] = {
-      {{64, 64}, {1, 64}},                      // transposed
-      {{257, 131}, {1, 257}},                   //
-      {{100, 7}, {0, 1}},                       // expanded
-      {{100, 70}, {1, 0}},                      //
-      {{3, 5, 100}, {0, 0, 0}},                 //
-      {{5000}, {3}},                            // sliced
-      {{50, 40}, {1000, 1}, 13},                //
-      {{50, 40}, {1000, 2}, 13},                //
-      {{4, 3, 16, 17}, {816, 1, 51, 3}},        // channels last
-      {{2, 1, 30, 1, 8}, {240, 99, 8, -5, 1}},  // contiguous: dimensions of 1 have any stride
-      {{7, 2, 3, 2, 5, 3}, {1, 1000, 7, 21, 42, 210}},
-      {{100}, {-1}, 99},
-      {{10, 0, 7}, {1, 5, 3}},
-      {{}, {}, 5},
-  };
-  for (const View& view : views) {
-    SCOPED_TRACE(testing::Message() << "type " << static_cast<int>(type) << " view " << &view - views);
+  const Bytes data = ElementMaker(type).Make(kViewedElements);
+  for (const View& view : ViewSamples()) {
+    SCOPED_TRACE(testing::Message() << "type " << static_cast<int>(type) << " view "
+                                    << testing::PrintToString(view.sizes));
     const std::byte* const first = data.data() + view.offset * element_size;
     const Numbers numbers = NumbersOf(type, first, view.sizes, view.strides);
     ExpectSame(numbers, OfCopy(type, first, view.sizes, view.strides));
@@ -396,15 +275,12 @@ TEST(NumbersOfTest, EveryBytePatternOfSmallTypes) {
   for (const ElementType type : AllTypes()) {
     const size_t size = ElementSize(type);
     if (size > 2) continue;
-    Bytes all;
-    for (uint32_t bits = 0; bits < 1u << (8 * size); ++bits) {
-      const auto* const bytes = reinterpret_cast<const std::byte*>(&bits);
-      all.insert(all.end(), bytes, bytes + size);
-      // Alone, as extremes and sums then show its value exactly.
-      if (size > 1) continue;
-      const Numbers numbers = NumbersOf(type, bytes, {}, {});
-      ExpectRight(type, Bytes(bytes, bytes + size), numbers);
-      ExpectSame(numbers, NumbersBy(ScalarKernel(type), type, bytes, {}, {}));
+    const Bytes all = EveryPattern(type);
+    // Alone, as extremes and sums then show its value exactly.
+    for (size_t at = 0; size == 1 && at < all.size(); ++at) {
+      const Numbers numbers = NumbersOf(type, &all[at], {}, {});
+      ExpectRight(type, {all[at]}, numbers);
+      ExpectSame(numbers, NumbersBy(ScalarKernel(type), type, &all[at], {}, {}));
     }
     const Numbers numbers = Contiguous(type, all.data(), {static_cast<int64_t>(all.size() / size)});
     ExpectRight(type, all, numbers);

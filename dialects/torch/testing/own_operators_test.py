@@ -1,14 +1,10 @@
 """Operators that the program registers while it runs, in Python and in C++."""
 
 import json
-import shutil
-import subprocess
-from pathlib import Path
 
 import pytest
-import torch
 
-from dialects.torch.testing.trace_testing import tool, trace
+from dialects.torch.testing.trace_testing import extension, tool, trace
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
@@ -98,23 +94,10 @@ torch.ops.mine.sum(x)
 """
 
 
-@pytest.fixture(scope="module")
-def extension(tmp_path_factory):
-    if shutil.which("g++") is None:
-        pytest.skip("there is no g++")
-    path = tmp_path_factory.mktemp("extension") / "mine.so"
-    package = Path(torch.__path__[0])
-    command = ["g++", "-std=c++20", "-O0", "-shared", "-fPIC", "-x", "c++", "-", "-o", path]
-    command += [f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"]
-    command += ["-I", package / "include", "-I", package / "include/torch/csrc/api/include"]
-    command += ["-L", package / "lib", "-ltorch_cpu", "-lc10"]
-    subprocess.run(list(map(str, command)), input=IN_CPP, text=True, check=True)
-    return path
-
-
 @pytest.mark.parametrize("load", ["ctypes.CDLL", "torch.ops.load_library"])
-def test_in_cpp(extension, load):
-    run = trace(LOADS.format(load=f"{load}({str(extension)!r})"), levels="1,2").check()
+def test_in_cpp(load):
+    library = str(extension(IN_CPP))
+    run = trace(LOADS.format(load=f"{load}({library!r})"), levels="1,2").check()
     assert calls(run, 1) == [
         ("torch.ops.mine.times", [], {}),
         ("torch.ops.mine.times.default", [3], {}),

@@ -4,14 +4,18 @@ For tests of the whole tool: they run a script of testdata/scripts/torch/ as a u
 """
 
 import functools
+import hashlib
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import pytest
 
 from tools.testing import whole_tool
 
@@ -218,6 +222,27 @@ def _untraced(script, *arguments, env):
             env=environment(dict(env)),
         )
     return Ended(ended.stdout, ended.stderr, ended.returncode)
+
+
+def extension(source):
+    """A library of C++ on top of this torch, for torch.ops.load_library. Kept in .build/."""
+    import torch  # only tests that have it anyway
+
+    if shutil.which("g++") is None:
+        pytest.skip("there is no g++")
+    package = Path(torch.__path__[0])
+    command = ["g++", "-std=c++20", "-O0", "-shared", "-fPIC", "-x", "c++", "-"]
+    command += [f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"]
+    command += ["-I", package / "include", "-I", package / "include/torch/csrc/api/include"]
+    command += ["-L", package / "lib", "-ltorch_cpu", "-lc10"]
+    made_of = "\n".join([torch.__version__, *map(str, command), source])
+    path = ROOT / ".build/extensions" / f"{hashlib.sha256(made_of.encode()).hexdigest()[:16]}.so"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new = path.with_suffix(f".{os.getpid()}")
+        subprocess.run([*map(str, command), "-o", str(new)], input=source, text=True, check=True)
+        new.rename(path)
+    return path
 
 
 def limit_files(limit):
