@@ -693,6 +693,27 @@ def test_an_exception_goes_through(tmp_path):
     assert (last["api"], last["outcome"]) == ("torch.Tensor.matmul", "raised")
 
 
+@pytest.mark.parametrize("of_program", ["", "raise KeyError"])
+def test_a_nan_that_comes_at_the_end_is_raised_there(tmp_path, of_program):
+    ended = python(
+        f"""
+        import ctypes, torch, torchtrace
+        process = ctypes.CDLL(None)
+        get = process["_ZN10torchtrace8Recorder3GetEv"]
+        get.restype = ctypes.c_void_p
+        tell = process["_ZN10torchtrace8Recorder11SetEndErrorEPKc"]
+        with torchtrace.trace("out", levels=[2]):
+            torch.ones(2)
+            tell(ctypes.c_void_p(get()), b"aten::log made a NaN")
+            {of_program}
+        """,
+        tmp_path,
+    )
+    last = "KeyError" if of_program else "FloatingPointError: aten::log made a NaN"
+    assert ended.status == 1 and ended.err.splitlines()[-1] == last
+    assert "aten::log made a NaN" in ended.err and len(ended.lines()) == 1
+
+
 ENDS = {"raise SystemExit(3)": 3, "os._exit(4)": 4, "raise KeyError('x')": 1, "pass": 0}
 
 

@@ -79,9 +79,18 @@ struct MessageDiff {
   const RankCall* received = nullptr;  // null: none is
 };
 
+// Whether ranks may give and take different numbers of elements.
+bool IsUneven(const CollectiveTraits& traits) { return !traits.sends.empty() || !traits.receives.empty(); }
+
 bool SameOperation(const CollectiveTraits& a, const CollectiveTraits& b) {
-  return a.operation == b.operation && a.reduction == b.reduction && a.root == b.root && a.shapes == b.shapes &&
-         a.dtypes == b.dtypes && a.devices == b.devices;
+  return a.operation == b.operation && a.reduction == b.reduction && a.root == b.root &&
+         (a.shapes == b.shapes || IsUneven(a) || IsUneven(b)) && a.dtypes == b.dtypes && a.devices == b.devices;
+}
+
+// What a rank sends to another one, or receives from it, in a group of so many; -1: not known.
+int64_t PartOf(const std::vector<int64_t>& parts, int64_t in_all, size_t rank, size_t ranks) {
+  if (!parts.empty()) return parts.size() == ranks ? parts[rank] : -1;
+  return in_all >= 0 && in_all % static_cast<int64_t>(ranks) == 0 ? in_all / static_cast<int64_t>(ranks) : -1;
 }
 
 // In which parts operations differ; those of other operators have no more in common.
@@ -95,7 +104,9 @@ std::vector<std::string> DifferingFields(const std::vector<const CollectiveTrait
                                {"dtype", &CollectiveTraits::dtypes},       {"device", &CollectiveTraits::devices}};
   std::vector<std::string> fields;
   for (const Field& field : kFields) {
-    const bool differ = std::any_of(all.begin(), all.end(), [&](const CollectiveTraits* traits) {
+    const bool uneven = field.member == &CollectiveTraits::shapes &&
+                        std::any_of(all.begin(), all.end(), [](const auto* traits) { return IsUneven(*traits); });
+    const bool differ = !uneven && std::any_of(all.begin(), all.end(), [&](const CollectiveTraits* traits) {
       return traits->*field.member != all[0]->*field.member;
     });
     if (differ) fields.emplace_back(field.name);
@@ -355,13 +366,45 @@ class RankDiff {
       }
       const bool same = std::all_of(traits.begin(), traits.end(),
                                     [&](const CollectiveTraits* each) { return SameOperation(*each, *traits[0]); });
-      if (same && traits.size() == group->ranks.size()) continue;
-      Parting parting = {number, DifferingFields(traits), "", time_ns};
+      std::string exchange = same ? ExchangeDiff(*group, number) : "";
+      if (same && exchange.empty() && traits.size() == group->ranks.size()) continue;
+      Parting parting = {number, DifferingFields(traits), std::move(exchange), time_ns};
+      if (!parting.hint.empty()) parting.fields.emplace_back("split");
       if (traits.size() < group->ranks.size()) parting.fields.emplace_back("count");
       if (!same) parting.hint = Hint(*group, number);
       group->parting = std::move(parting);
       return;
     }
+  }
+
+  // Of an uneven all_to_all: the first rank that receives another number of elements than is sent to it; empty: none.
+  std::string ExchangeDiff(const GroupDiff& group, uint64_t number) const {
+    const size_t ranks = group.ranks.size();
+    // Without all of its ranks the group's numbers of them aren't known.
+    bool uneven = false;
+    for (size_t i = 0; i < ranks; ++i) {
+      const RankCall* const call = group.At(i, number);
+      if (call == nullptr) continue;
+      for (const std::vector<int64_t>* const parts : {&TraitsOf(*call).sends, &TraitsOf(*call).receives}) {
+        if (!parts->empty() && parts->size() != ranks) return "";
+        uneven = uneven || !parts->empty();
+      }
+    }
+    if (!uneven) return "";
+    for (size_t from = 0; from < ranks; ++from) {
+      const RankCall* const sender = group.At(from, number);
+      for (size_t to = 0; to < ranks && sender != nullptr; ++to) {
+        const RankCall* const receiver = group.At(to, number);
+        if (receiver == nullptr) continue;
+        const CollectiveTraits &sends = TraitsOf(*sender), &receives = TraitsOf(*receiver);
+        const int64_t sent = PartOf(sends.sends, sends.sends_in_all, to, ranks);
+        const int64_t received = PartOf(receives.receives, receives.receives_in_all, from, ranks);
+        if (sent < 0 || received < 0 || sent == received) continue;
+        return absl::StrCat("rank ", group.ranks[from]->rank, " sends ", Counted(sent, "element", "elements"),
+                            " to rank ", group.ranks[to]->rank, ", which receives ", received);
+      }
+    }
+    return "";
   }
 
   // Whether `a` from `a_at` on is `b` from `b_at` on, as far as to see a shift.
