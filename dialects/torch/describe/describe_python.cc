@@ -225,10 +225,11 @@ const at::Tensor* InnerOf(const at::Tensor& wrapper, PyObject* object) {
 }  // namespace
 
 void CountPythonAsWritten(PyObject* value) {
-  if (PyList_Check(value) || PyTuple_Check(value)) {
-    for (Py_ssize_t i = 0; i < Py_SIZE(value); ++i) CountPythonAsWritten(PySequence_Fast_ITEMS(value)[i]);
-  } else if (PyType_IsSubtype(Py_TYPE(value), g_types.tensor)) {
-    CountAsWritten(THPVariable_Unpack(value));
+  const bool is_sequence = PyList_Check(value) || PyTuple_Check(value);
+  const Py_ssize_t count = is_sequence ? Py_SIZE(value) : 1;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject* const one = is_sequence ? PySequence_Fast_ITEMS(value)[i] : value;
+    if (PyType_IsSubtype(Py_TYPE(one), g_types.tensor)) CountAsWritten(THPVariable_Unpack(one));
   }
 }
 

@@ -134,11 +134,15 @@ void TakeNotes(const c10::TensorImpl& impl, const c10::TensorImpl& inner, Config
     if (has_range) note.range = RangeOf(c10::typeMetaToScalarType(impl.dtype()), in_memory);
     const size_t bytes = static_cast<size_t>(count) * in_memory.element_size;
     if (bytes <= contents_bytes || (has_range && count <= kMaxKeptElements)) {
-      contents.reserve(bytes);
-      ForEachBlock(in_memory, [&](const std::byte* block, size_t elements_of_block) {
-        contents.append(reinterpret_cast<const char*>(block), elements_of_block * in_memory.element_size);
-      });
-      note.contents = contents;
+      if (impl.is_contiguous_default(c10::MemoryFormat::Contiguous) && !memory.flipped.any()) {
+        note.contents = std::string_view(memory.first, bytes);
+      } else {
+        contents.reserve(bytes);
+        ForEachBlock(in_memory, [&](const std::byte* block, size_t elements_of_block) {
+          contents.append(reinterpret_cast<const char*>(block), elements_of_block * in_memory.element_size);
+        });
+        note.contents = contents;
+      }
     }
   }
   if (note.identity || note.range || note.contents || note.numbers) config->Note(note);
@@ -156,10 +160,12 @@ void NoteTensor(const at::Tensor& tensor, const at::Tensor& inner, ConfigBuilder
 }
 
 void CountAsWritten(const at::Tensor& tensor) {
-  if (!tensor.defined()) return;
-  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
-  const TensorNumber number = NumberOf(impl, StorageOf(impl), /*with_state=*/true);
-  if (number.state != nullptr) number.state->written = true;
+  try {
+    const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+    const TensorNumber number = NumberOf(impl, StorageOf(impl), /*with_state=*/true);
+    if (number.state != nullptr) number.state->written = true;
+  } catch (const c10::Error&) {  // it has no storage
+  }
 }
 
 std::optional<uint64_t> NumberTensorsOfPython() {

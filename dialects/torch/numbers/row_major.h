@@ -12,6 +12,7 @@
 
 namespace torchtrace::torch_dialect {
 
+// The elements of a tensor in memory.
 struct StridedElements {
   const std::byte* first;
   size_t element_size;  // a power of two, at most 16
@@ -23,8 +24,8 @@ struct StridedElements {
   uint64_t Count() const;
 };
 
-// Gives `take` the elements, kBlockBytes at a time: where they are if they are contiguous and as in memory, else
-// copied.
+// Gives `take` the elements, kBlockBytes (sums.h) at a time: where they are if they are contiguous, else copied, with
+// their signs flipped.
 using TakeBlock = absl::FunctionRef<void(const std::byte* elements, size_t count)>;
 void ForEachBlock(const StridedElements& elements, TakeBlock take);
 
