@@ -55,7 +55,8 @@ bool IsTensorType(const PyTypeObject* type);
 void DescribePython(PyObject* value, ConfigBuilder* config);
 void AddPythonToKey(PyObject* value, CallKey* key);
 
-// The program will have written the elements of a tensor, or of those in a list or tuple. For who doesn't see operators.
+// The program will have written the elements of a tensor, or of those in a list or tuple. For who doesn't see
+// operators.
 void CountPythonAsWritten(PyObject* value);
 
 // What constructors take as one of a tensor's sizes, or as all of them, and not as its contents.

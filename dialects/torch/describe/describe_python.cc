@@ -215,7 +215,7 @@ namespace {
 const at::Tensor* InnerOf(const at::Tensor& wrapper, PyObject* object) {
   const c10::DispatchKeySet keys = wrapper.unsafeGetTensorImpl()->key_set();
   if (!keys.has(c10::DispatchKey::Python)) return nullptr;
-  PyObject* const inner = keys.has(c10::DispatchKey::NestedTensor) ? InstanceAttribute(object, "_values")  // jagged
+  PyObject* const inner = keys.has(c10::DispatchKey::NestedTensor) ? InstanceAttribute(object, "_values")    // jagged
                                                                    : StructMember(object, "_local_tensor");  // DTensor
   if (inner == nullptr || !PyType_IsSubtype(Py_TYPE(inner), g_types.tensor)) return nullptr;
   const at::Tensor& tensor = THPVariable_Unpack(inner);

@@ -76,8 +76,8 @@ const Dtype& DtypeOf(c10::ScalarType type) {
 
 }  // namespace
 
-void DescribeTensor(const at::Tensor& tensor, std::string_view subclass, ConfigBuilder* config,
-                    std::string_view device, const at::Tensor* inner) {
+void DescribeTensor(const at::Tensor& tensor, std::string_view subclass, ConfigBuilder* config, std::string_view device,
+                    const at::Tensor* inner) {
   ConfigBuilder::Writer values = config->values();
   if (!tensor.defined()) {
     values.Undefined();

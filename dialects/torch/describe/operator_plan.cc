@@ -218,8 +218,8 @@ class Describer {
 }  // namespace
 
 MemoryUse MemoryUseOf(std::string_view api) {
-  static constexpr std::string_view kNewViews[] = {"as_strided_", "set_",       "squeeze_",   "swapaxes_",
-                                                   "swapdims_",   "t_",         "transpose_", "unsqueeze_"};
+  static constexpr std::string_view kNewViews[] = {"as_strided_", "set_", "squeeze_",   "swapaxes_",
+                                                   "swapdims_",   "t_",   "transpose_", "unsqueeze_"};
   static constexpr std::string_view kWriteNothing[] = {"detach_", "rename_", "requires_grad_", "share_memory_"};
   // An operator's overload is no part of its name.
   constexpr std::string_view kOperators = "torch.ops.";

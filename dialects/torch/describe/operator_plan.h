@@ -52,10 +52,10 @@ struct OperatorPlan {
 // What a call of torch's API does with memory, as far as its name tells ("torch.Tensor.zero_").
 enum class MemoryUse : uint8_t {
   kUnknown,
-  kAllocates,      // returns memory without contents, or shows more of a tensor's
-  kMayAllocate,    // returns memory without contents if its arguments are sizes (torch.Tensor)
-  kMakesNewView,   // of its first argument's memory, in place
-  kWrites,         // its first argument's memory
+  kAllocates,     // returns memory without contents, or shows more of a tensor's
+  kMayAllocate,   // returns memory without contents if its arguments are sizes (torch.Tensor)
+  kMakesNewView,  // of its first argument's memory, in place
+  kWrites,        // its first argument's memory
 };
 MemoryUse MemoryUseOf(std::string_view api);
 

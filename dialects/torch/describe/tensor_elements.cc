@@ -59,8 +59,8 @@ TensorElements ElementsOf(const c10::TensorImpl& impl, c10::DeviceType device) {
   if (impl.key_set().has_any(c10::sparse_ks | c10::sparse_csr_ks | c10::mkldnn_ks | c10::functorch_transforms_ks |
                              c10::python_ks | c10::DispatchKeySet(c10::DispatchKey::Functionalize) |
                              c10::DispatchKeySet(c10::DispatchKey::NestedTensor)) ||
-      impl.has_symbolic_sizes_strides() || !impl.dtype().isScalarType() || !impl.has_storage() || !impl.unsafe_storage() ||
-      impl.unsafe_storage().device_type() != device) {
+      impl.has_symbolic_sizes_strides() || !impl.dtype().isScalarType() || !impl.has_storage() ||
+      !impl.unsafe_storage() || impl.unsafe_storage().device_type() != device) {
     return {};
   }
   const c10::IntArrayRef sizes = impl.sizes_default(), strides = impl.strides_default();

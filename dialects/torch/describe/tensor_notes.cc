@@ -109,8 +109,7 @@ void TakeNotes(const c10::TensorImpl& impl, const c10::TensorImpl& inner, Config
     note.identity = IdentityOf(impl, number);
     if (has_numbers) {
       PollDeviceNotes();
-      const TensorNumber of_inner =
-          &inner == &impl ? number : NumberOf(inner, StorageOf(inner), /*with_state=*/true);
+      const TensorNumber of_inner = &inner == &impl ? number : NumberOf(inner, StorageOf(inner), /*with_state=*/true);
       const FoundNumbers found =
           NumbersOfTensor(inner, of_inner.state.get(), elements, /*arguments=*/numbers == WhichNumbers::kAll);
       note.numbers = found.now;

@@ -77,8 +77,8 @@ std::optional<Readable> ReadableOf(const c10::TensorImpl& impl) {
   if (elements.first == nullptr && !elements.empty) return std::nullopt;
   if (!elements.empty && !cuda && !MayBeRead(impl, elements)) return std::nullopt;
   const int device = cuda && !elements.empty ? impl.unsafe_storage().device().index() : -1;
-  return Readable{*type,           elements.first, Span(impl.sizes_default()), Span(impl.strides_default()),
-                  elements.flipped, device};
+  return Readable{*type, elements.first, Span(impl.sizes_default()), Span(impl.strides_default()), elements.flipped,
+                  device};
 }
 
 // A nested tensor's values are its whole storage.
@@ -145,8 +145,8 @@ ReadElements* FindRead(StorageState* state, const ReadElements& wanted) {
   if (!wanted.known) return nullptr;
   for (ReadElements& read : state->read) {
     if (!read.known || read.unknown_writes != wanted.unknown_writes || read.first != wanted.first ||
-        read.type != wanted.type || read.flipped != wanted.flipped || read.dims != wanted.dims || read.storage_bytes != wanted.storage_bytes ||
-        read.sizes != wanted.sizes || read.strides != wanted.strides) {
+        read.type != wanted.type || read.flipped != wanted.flipped || read.dims != wanted.dims ||
+        read.storage_bytes != wanted.storage_bytes || read.sizes != wanted.sizes || read.strides != wanted.strides) {
       continue;
     }
     if (read.version == wanted.version || (read.will_change && read.version + 1 == wanted.version)) return &read;

@@ -154,7 +154,8 @@ Elements TrackMemory(MemoryUse use, const CallArguments& arguments) {
     case MemoryUse::kAllocates:
       return Elements::kAllocated;
     case MemoryUse::kMayAllocate:
-      if (std::all_of(arguments.positional, arguments.positional + arguments.count, IsSize)) return Elements::kAllocated;
+      if (std::all_of(arguments.positional, arguments.positional + arguments.count, IsSize))
+        return Elements::kAllocated;
       break;
     case MemoryUse::kMakesNewView:
       return Elements::kNewView;

@@ -86,12 +86,11 @@ Numbers NumbersBy(BlockKernel kernel, ElementType type, const void* data, std::s
                   std::span<const int64_t> strides, FlippedSigns flipped) noexcept {
   const DefaultFloatingPoint default_floating_point;
   return ComputeNumbers(
-      kernel, type,
-      {static_cast<const std::byte*>(data), ElementSize(type), sizes, strides, flipped, PartSize(type)});
+      kernel, type, {static_cast<const std::byte*>(data), ElementSize(type), sizes, strides, flipped, PartSize(type)});
 }
 
-Numbers NumbersOf(ElementType type, const void* data, std::span<const int64_t> sizes,
-                  std::span<const int64_t> strides, FlippedSigns flipped) noexcept {
+Numbers NumbersOf(ElementType type, const void* data, std::span<const int64_t> sizes, std::span<const int64_t> strides,
+                  FlippedSigns flipped) noexcept {
   return NumbersBy(FastestKernel(type), type, data, sizes, strides, flipped);
 }
 

@@ -43,8 +43,8 @@ SignBits SignBitsOf(const StridedElements& elements) {
   return bits;
 }
 
-// Dimensions of size 1 are left out, but for one if there is no other, and neighbours that can be walked as one are one.
-// Of a tensor whose number of elements fits into int64_t, at most 62 are left.
+// Dimensions of size 1 are left out, but for one if there is no other, and neighbours that can be walked as one are
+// one. Of a tensor whose number of elements fits into int64_t, at most 62 are left.
 struct Walk {
   static constexpr int kMost = 64;
   int count = 0;

@@ -126,7 +126,11 @@ TEST(RowMajorTest, FlippedSigns) {
           const bool is_real = (end - part_size) % element_size == 0;
           if (is_real ? real : imaginary) expected[end - 1] ^= std::byte{0x80};
         }
-        ASSERT_EQ(InOrder({data.data(), static_cast<size_t>(element_size), view.sizes, view.strides, {real, imaginary},
+        ASSERT_EQ(InOrder({data.data(),
+                           static_cast<size_t>(element_size),
+                           view.sizes,
+                           view.strides,
+                           {real, imaginary},
                            static_cast<size_t>(part_size)}),
                   expected)
             << element_size << " " << part_size << " " << &view - views << " " << flipped;
