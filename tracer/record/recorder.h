@@ -144,8 +144,8 @@ class TORCHTRACE_EXPORT Recorder {
 
   // Sets `before`, which Finish calls first, to wait for what devices still compute. Null: none. There is only one.
   static void SetBeforeFinish(void (*before)()) { before_finish_.store(before, std::memory_order_release); }
-  // What an exception would say if there were a call left to raise it from; the first of a session counts. It is printed
-  // at the end, and a program that exits with 0 exits with 1, as by an uncaught exception.
+  // What an exception would say if there were a call left to raise it from; the first of a session counts. It is
+  // printed at the end, and a program that exits with 0 exits with 1, as by an uncaught exception.
   void SetEndError(const char* message);
   std::string end_error();  // empty: there is none
   int ExitCode(int of_program);
