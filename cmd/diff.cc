@@ -102,8 +102,8 @@ int RunDiff(const std::vector<std::string>& args) {
   Option* const in_order =
       app->add_flag("--sequence", sequence, "Align the calls of both in order, each thread and level separately")
           ->group("Sequence");
-  app->add_flag("--nested", sequence_options.levels_together, "Align all levels of a thread as one sequence")
-      ->needs(in_order)
+  app->add_flag("--nested", sequence_options.levels_together,
+                "Align all levels of a thread as one sequence; also with --numbers")
       ->group("Sequence");
   app->add_option("--context", sequence_options.context, "Calls shown around a change (default: 3)")
       ->option_text("N")
@@ -147,8 +147,12 @@ int RunDiff(const std::vector<std::string>& args) {
     if (b_option->count() != 0) return usage_error(absl::StrCat(flag, " is about one trace: B is one too many"));
     if (!ignore.empty()) return usage_error(absl::StrCat("--ignore is not for ", flag));
     if (numbers.on()) return usage_error(absl::StrCat("--numbers is not for ", flag, ", which compares them anyway"));
-    if (options.summary || options.top > 0) {
-      return usage_error(absl::StrCat(options.summary ? "--summary" : "--top", " is not for ", flag));
+    if (const char* const other = options.summary                       ? "--summary"
+                                  : options.top > 0                     ? "--top"
+                                  : sequence_options.levels_together ? "--nested"
+                                                                        : nullptr;
+        other != nullptr) {
+      return usage_error(absl::StrCat(other, " is not for ", flag));
     }
     if (*DiffFormats().Parse(format) == DiffFormat::kMarkdown) {
       return usage_error(absl::StrCat(flag, " writes text or json"));
@@ -163,6 +167,9 @@ int RunDiff(const std::vector<std::string>& args) {
   }
   if (b_option->count() == 0) return usage_error("B is required");
   const absl::StatusOr<Ignored> ignored = ParseIgnored(ignore);
+  if (sequence_options.levels_together && !sequence && !numbers.on()) {
+    return usage_error("--nested needs --sequence or --numbers");
+  }
   if (sequence && ignored->counts) return usage_error("--ignore counts: --sequence doesn't compare counts");
   if (numbers.on() && sequence) return usage_error("--numbers and --sequence exclude each other");
   if (numbers.on() && ignored->counts) return usage_error("--ignore counts: --numbers doesn't compare counts");

@@ -93,6 +93,7 @@ def test_wrong_use():
         (["--numbers", "--sequence"], "--numbers and --sequence exclude each other"),
         (["--numbers", "--ignore", "counts"], "--numbers doesn't compare counts"),
         (["--numbers", "--top", "3"], "--top is not for --numbers"),
+        (["--nested"], "--nested needs --sequence or --numbers"),
     ]:
         done = diff(log, log, *args)
         assert (done.status, done.out) == (2, "") and message in done.err
@@ -151,6 +152,31 @@ def test_a_changed_gradient(runs, a, b):
     assert report["not_compared"]["calls_only_in_b"] > 0
     (source,) = first["sources"]
     assert source["of"] == "b" and "mul_" in source["config"]
+
+
+@pytest.mark.torch
+def test_all_levels_as_one_sequence(runs):
+    assert not numbers("base", "again", "--nested", cwd=runs)["different"]
+    apart, together = (numbers("base", "gradient", *args, cwd=runs) for args in ([], ["--nested"]))
+    assert apart["first"] == together["first"] and apart["compared"] == together["compared"]
+
+
+@pytest.mark.torch
+def test_a_trace_and_its_replay(runs):
+    """The calls again, by the script that export makes of them."""
+    args = ["--python", tool.PYTHON, "values", "--level", "2", "-qfo", "replay.py"]
+    assert tool.torchtrace("export", "python", *args, cwd=runs).status == 0
+    script = (runs / "replay.py").read_text()
+    assert script.count("alpha=-0.1)") > 4
+    (runs / "other.py").write_text(script.replace("alpha=-0.1)", "alpha=-0.2)", 1))
+    for name in ("replay", "other"):
+        args = ["--python", tool.PYTHON, "-ql2", "--numbers", "--formats", "none", "-o", name]
+        assert tool.torchtrace("run", *args, f"{name}.py", cwd=runs).status == 0
+    report = numbers("values", "replay", "--level", "2", cwd=runs)
+    assert report["first_in_bits"] is None and not report["different"]
+    assert report["compared"]["tensors_same"] > 150
+    first = numbers("values", "other", "--level", "2", cwd=runs)["first"]
+    assert first["origin"] == "computed" and "alpha=-0.1" in first["a"] and "alpha=-0.2" in first["b"]
 
 
 @pytest.mark.torch

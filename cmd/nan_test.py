@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -48,7 +49,7 @@ def torchtrace(*args, cwd="/"):
 
 def record(folder, *options, program=PROGRAM):
     (folder / "program.py").write_text(program)
-    args = ["run", "--python", tool.PYTHON, "-q", "-f", "-o", "out", "--formats", "none"]
+    args = ["run", "--python", sys.executable, "-q", "-f", "-o", "out", "--formats", "none"]
     done = torchtrace(*args, *options, "program.py", cwd=folder)
     assert done.status == 0, done.err
 
@@ -187,7 +188,7 @@ def test_running_and_killed_program(tmp_path):
     (tmp_path / "program.py").write_text(
         "import torch, time\ntorch.log(torch.ones(2) - 2)\nopen('ready', 'w')\ntime.sleep(600)\n"
     )
-    command = [tool.TORCHTRACE, "run", "--python", tool.PYTHON, "-q", "-l", "2", "--numbers"]
+    command = [tool.TORCHTRACE, "run", "--python", sys.executable, "-q", "-l", "2", "--numbers"]
     command += ["-o", "out", "program.py"]
     running = subprocess.Popen(command, cwd=tmp_path, env=tool.environment())
     try:

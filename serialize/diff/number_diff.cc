@@ -19,33 +19,13 @@
 #include "serialize/model/graph_calls.h"
 #include "serialize/model/levels.h"
 #include "serialize/numbers/later_notes_reader.h"
+#include "serialize/numbers/memory_effects.h"
 #include "serialize/numbers/tensor_numbers.h"
 #include "serialize/trace/parsed_tags.h"
 #include "serialize/trace/run_facts.h"
 
 namespace torchtrace {
 namespace {
-
-// Whether what a call returns is memory that it has not written.
-bool OnlyAllocates(std::string_view api) {
-  const std::string_view name = LastName(api);
-  return name.find("empty") != std::string_view::npos || name == "resize_" || name == "resize_as_" || name == "set_" ||
-         api == "torch.Tensor";
-}
-
-// Whether a call writes to its arguments: `aten::fill_.Scalar`, `torch.Tensor.__iadd__`, `aten::add.out`.
-bool WritesInPlace(std::string_view api) {
-  const std::string_view name = LastName(api);
-  if (name.starts_with("__")) return name.starts_with("__i") || name.starts_with("__set");
-  return name.ends_with("_") || api.ends_with("out");
-}
-
-// Whether the results of a call may arrive after its end.
-bool MayArriveLater(std::string_view api) {
-  const bool meets =
-      api.starts_with("c10d::") || api.starts_with("_c10d_functional") || api.starts_with("torch.distributed.");
-  return meets && LastName(api) != "wait_tensor";
-}
 
 // What is known of a storage: the call that last returned, wrote or took a part of it.
 struct StorageState {
@@ -202,7 +182,8 @@ class NumberComparison {
  private:
   struct Side {
     Trace* trace = nullptr;
-    std::vector<uint32_t> symbols;  // by ConfigId
+    std::vector<uint32_t> symbols;                      // by ConfigId
+    std::vector<std::optional<MemoryEffects>> effects;  // by ConfigId
     std::vector<CallSequence> sequences;
     ParsedConfigs configs;
     RecentStorages storages;
@@ -422,6 +403,14 @@ class NumberComparison {
   }
   static std::string_view ApiOf(const Side& side, ConfigId config) { return HeadOf(side, config).api; }
 
+  static MemoryEffects EffectsOf(Side* side, ConfigId config) {
+    if (config >= side->symbols.size()) return {};
+    side->effects.resize(side->symbols.size());
+    std::optional<MemoryEffects>& effects = side->effects[config];
+    if (!effects.has_value()) effects = MemoryEffectsOf(ReadableConfig(side->trace->identity(config)));
+    return *effects;
+  }
+
   // Visits the notes of both sides on each tensor; null: there is none.
   template <typename Visit>
   static void ForBoth(const std::vector<TensorNote>& a, const std::vector<TensorNote>& b, const Visit& visit) {
@@ -535,11 +524,9 @@ class NumberComparison {
 
   // What a call returned without numbers: memory, a view, or something that has none.
   void TouchUnknown(Side* side, ThreadId thread, uint64_t call, ConfigId config, const TensorNote* note,
-                    StorageState::Kind other) {
+                    StorageState::Kind kind) {
     if (note == nullptr || StateOf(side, thread, note) != nullptr) return;
-    const bool allocates = OnlyAllocates(ApiOf(*side, config));
-    TouchOne(side, thread.process, call, config, *note,
-             {allocates ? StorageState::kAllocated : other, Likeness::kUnknown});
+    TouchOne(side, thread.process, call, config, *note, {kind, Likeness::kUnknown});
   }
 
   void TouchAlone(Side* side, const WholeCall& call) {
@@ -550,10 +537,10 @@ class NumberComparison {
   // A call that only this side has.
   void TouchAll(Side* side, uint32_t process, uint64_t call, ConfigId config, std::string_view notes,
                 const CallResult& result) {
-    const std::string_view api = ApiOf(*side, config);
+    const MemoryEffects effects = EffectsOf(side, config);
     const ThreadId thread = {process, 0};
-    if (MayArriveLater(api)) return TouchCollective(side, thread, call, config, notes, result);
-    if (OnlyAllocates(api)) {
+    if (effects.writes_later) return TouchCollective(side, thread, call, config, notes, result);
+    if (effects.allocates) {
       for (const TensorNote& note : ReadTensorNotes(result.notes)) {
         TouchUnknown(side, thread, call, config, &note, StorageState::kAllocated);
       }
@@ -580,12 +567,11 @@ class NumberComparison {
   }
 
   void CompareResults(const CallResult& result, const WholeCall& partner, Open* call) {
-    const std::string_view api = ApiOf(a_, call->call.a_config);
+    const MemoryEffects effects = EffectsOf(&a_, call->call.a_config);
     Likeness worst = Likeness::kUnknown;
     double relative = -1;
     std::pair<TensorPlace, uint64_t> where;
-    const bool later = MayArriveLater(api);
-    if (later) {
+    if (effects.writes_later) {
       TouchCollective(&a_, call->call.a_thread, call->call.a_call, call->call.a_config, call->notes, result);
       TouchCollective(&b_, call->call.b_thread, partner.call, partner.config, partner.notes, partner.result());
     }
@@ -594,13 +580,13 @@ class NumberComparison {
       ReadTensorNotes(a_notes, &a_notes_);
       ReadTensorNotes(b_notes, &b_notes_);
       ForBoth(a_notes_, b_notes_, [&](const TensorNote* a, const TensorNote* b) {
-        if (place == TensorPlace::kResult && OnlyAllocates(api)) {
+        if (place == TensorPlace::kResult && (effects.allocates || effects.changes_view)) {
           TouchUnknown(&a_, call->call.a_thread, call->call.a_call, call->call.a_config, a, StorageState::kAllocated);
           TouchUnknown(&b_, call->call.b_thread, partner.call, partner.config, b, StorageState::kAllocated);
           return;
         }
         // Contents of a view of memory that nothing has written.
-        if (place == TensorPlace::kResult && IsNotWritten(call->call.a_thread, a) && !WritesInPlace(api)) return;
+        if (place == TensorPlace::kResult && IsNotWritten(call->call.a_thread, a) && !effects.writes) return;
         const TensorComparison comparison = Compare(a, b, &a_tensors, &b_tensors);
         if (comparison.likeness == Likeness::kUnknown) {
           for (const auto& [side, thread, number, config, note] :
@@ -625,7 +611,7 @@ class NumberComparison {
         }
       });
     };
-    if (!later) {
+    if (!effects.writes_later) {
       compare(TensorPlace::kResult, result.notes, partner.result_notes, LazyTensors(result.values),
               LazyTensors(partner.values));
       compare(TensorPlace::kWritten, result.written, partner.written,

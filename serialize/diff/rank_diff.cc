@@ -18,8 +18,8 @@ uint32_t RankCalls::TraitsOf(ConfigId config) {
   if (OperationOf(head.api, head.level).empty() || !scope_.Accepts(head)) return 0;
   CollectiveTraits traits = CollectiveTraitsOf(ReadableConfig(identity));
   if (traits.kind == CollectiveTraits::kNone) return 0;
-  known = static_cast<uint32_t>(std::find(traits_.begin(), traits_.end(), traits) - traits_.begin());
-  if (known == traits_.size()) traits_.push_back(std::move(traits));
+  known = static_cast<uint32_t>(traits_.size());
+  traits_.push_back(std::move(traits));
   return known;
 }
 

@@ -1,12 +1,16 @@
 #include "serialize/diff/rank_diff.h"
 
+#include <numeric>
 #include <sstream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "serialize/diff/one_trace_test.h"
 #include "serialize/testing/fake_trace.h"
 
 namespace torchtrace {
@@ -36,7 +40,7 @@ Config Receive(std::vector<Dim> shape, int64_t from, int64_t tag = 0, const std:
                     {Listed(TensorValue(std::move(shape))), Group(group), IntValue(from), IntValue(tag)});
 }
 
-class RankDiffTest : public testing::Test {
+class RankDiffTest : public OneTraceTest<WriteRankDiff> {
  protected:
   RankDiffTest() { AddRanks(4); }
 
@@ -55,21 +59,6 @@ class RankDiffTest : public testing::Test {
       trace_.Call(config);
     }
   }
-  std::string Text(const OneTraceDiffOptions& options = {}) {
-    std::ostringstream out;
-    const absl::StatusOr<bool> different = WriteRankDiff(&trace_, options, &out);
-    return different.ok() ? absl::StrCat(*different ? "different\n" : "same\n", out.str())
-                          : absl::StrCat("error: ", std::string(different.status().message()));
-  }
-  nlohmann::json Json() {
-    std::ostringstream out;
-    OneTraceDiffOptions options;
-    options.json = true;
-    EXPECT_TRUE(WriteRankDiff(&trace_, options, &out).ok());
-    return nlohmann::json::parse(out.str());
-  }
-
-  FakeTrace trace_;
 };
 
 TEST_F(RankDiffTest, RanksThatDoTheSame) {
@@ -199,6 +188,56 @@ TEST_F(RankDiffTest, FunctionalCollectivesNameTheirGroup) {
   On({0, 1, 2, 3}, config("0"));
   On({0, 1}, config("5"));
   EXPECT_THAT(Text(), HasSubstr("default group, ranks 0-3: 1 collective, the same\ngroup 5, ranks 0, 1: 1"));
+}
+
+TEST_F(RankDiffTest, WhatIsSentInAnAllToAllIsReceived) {
+  const auto sizes = [](std::vector<int64_t> of) {
+    std::vector<Value> items;
+    for (const int64_t size : of) items.push_back(IntValue(size));
+    return ItemsValue(ValueTag::kList, items);
+  };
+  const auto exchange = [&](std::vector<int64_t> receives, std::vector<int64_t> sends, int64_t rows = 0) {
+    const auto tensor = [rows](const std::vector<int64_t>& of) {
+      return TensorValue({std::accumulate(of.begin(), of.end(), rows), 3});
+    };
+    return MakeConfig(2, "c10d::alltoall_base_",
+                      {tensor(receives), tensor(sends), Group(".0"), sizes(receives), sizes(sends)});
+  };
+  // Rank i sends i + j rows to rank j; the last time rank 2 expects another one of rank 1.
+  for (int64_t round = 0; round < 2; ++round) {
+    for (int64_t i = 0; i < 4; ++i) {
+      std::vector<int64_t> rows = {i, i + 1, i + 2, i + 3}, receives = rows;
+      if (round == 1 && i == 2) ++receives[1];
+      On({static_cast<uint32_t>(i)}, exchange(receives, rows));
+    }
+  }
+  EXPECT_THAT(Text(), HasSubstr("collective 2 differs in split; the 1 before are the same"));
+  EXPECT_THAT(Text(), HasSubstr("rank 1 sends 9 elements to rank 2, which receives 12\n"));
+  EXPECT_EQ(Json()["groups"][0]["first_difference"]["in"], nlohmann::json({"split"}));
+}
+
+TEST_F(RankDiffTest, AnAllToAllThatSomeRanksSplitEvenly) {
+  const auto exchange = [](bool even) {
+    std::vector<std::pair<std::string, Value>> keywords;
+    const Value sizes = ItemsValue(ValueTag::kList, {IntValue(2), IntValue(2), IntValue(2), IntValue(2)});
+    if (!even) keywords = {{"input_split_sizes", sizes}, {"output_split_sizes", sizes}};
+    return MakeConfig(1, "torch.distributed.distributed_c10d.all_to_all_single",
+                      {TensorValue({8, 3}), TensorValue({8, 3})}, keywords);
+  };
+  On({0, 2}, exchange(true));
+  On({1, 3}, exchange(false));
+  const auto lists = [](std::vector<Dim> odd) {
+    const auto list = [](std::vector<Dim> last) {
+      return ItemsValue(ValueTag::kList,
+                        {TensorValue({2}), TensorValue({2}), TensorValue({2}), TensorValue(std::move(last))});
+    };
+    return MakeConfig(1, "torch.distributed.distributed_c10d.all_to_all", {list({2}), list(std::move(odd))});
+  };
+  On({0, 1, 2, 3}, lists({2}));
+  EXPECT_EQ(Text(), "same\ndefault group, ranks 0-3: 2 collectives, the same\n");
+  On({0, 1}, lists({2}));
+  On({2, 3}, lists({5}));
+  EXPECT_THAT(Text(), HasSubstr("rank 2 sends 5 elements to rank 3, which receives 2\n"));
 }
 
 TEST_F(RankDiffTest, MessagesArePairedByPeers) {

@@ -7,6 +7,7 @@
 #include "serialize/forms/call_labels.h"
 #include "serialize/forms/forms.h"
 #include "serialize/model/levels.h"
+#include "serialize/numbers/later_notes_reader.h"
 #include "serialize/numbers/tensor_numbers.h"
 
 namespace torchtrace {
@@ -90,7 +91,7 @@ const std::vector<uint64_t>& OptimizerSteps::ParametersOf(VariantId variant) {
 }
 
 void OptimizerSteps::Take(const CallRecord& record) {
-  if (record.thread == kNoThread || record.kind == CallRecord::kLater) return;
+  if (record.thread == kNoThread) return;
   Thread& thread = threads_.Of(record);
   if (record.kind == CallRecord::kEnter) return Enter(record, &thread);
   if (thread.scope_call.call == record.call) thread.scope_call = {};
@@ -338,7 +339,7 @@ bool RankParameters::IsShared(const Row& row, const GroupParameters& group) cons
   return group.group == kDefaultGroup && distributed && SameAtFirst(row);
 }
 
-absl::Status RankParameters::Compare(std::vector<GroupParameters>* groups) {
+absl::Status RankParameters::Compare(bool has_later, std::vector<GroupParameters>* groups) {
   std::vector<std::vector<Row>> rows;  // shared and different, by group
   bool any = false;
   for (GroupParameters& group : *groups) {
@@ -368,10 +369,10 @@ absl::Status RankParameters::Compare(std::vector<GroupParameters>* groups) {
     if (group.shared == 0) group.least_updates = 0;
     any = any || !different.empty();
   }
-  return any ? FindDifferences(rows, groups) : absl::OkStatus();
+  return any ? FindDifferences(has_later, rows, groups) : absl::OkStatus();
 }
 
-absl::Status RankParameters::FindDifferences(const std::vector<std::vector<Row>>& rows,
+absl::Status RankParameters::FindDifferences(bool has_later, const std::vector<std::vector<Row>>& rows,
                                              std::vector<GroupParameters>* groups) {
   // A parameter of a group, until its values differ.
   struct Target {
@@ -438,7 +439,7 @@ absl::Status RankParameters::FindDifferences(const std::vector<std::vector<Row>>
   ByThread<std::vector<std::pair<uint32_t, ConfigId>>> modules;  // open ones, with their depths
   std::vector<uint8_t> is_module;                                // by config; 2: not known yet
   std::vector<TensorNote> notes;
-  const absl::Status read = trace_->Read([&](const CallRecord& record) -> absl::Status {
+  const auto take = [&](const CallRecord& record) -> absl::Status {
     steps.Take(record);
     if (record.kind != CallRecord::kEnter || record.config == kLostId || record.thread == kNoThread) {
       return absl::OkStatus();
@@ -464,8 +465,8 @@ absl::Status RankParameters::FindDifferences(const std::vector<std::vector<Row>>
       }
     }
     return absl::OkStatus();
-  });
-  if (!read.ok()) return read;
+  };
+  if (absl::Status s = has_later ? LaterNotesReader(trace_).Read(take) : trace_->Read(take); !s.ok()) return s;
   for (size_t g = 0; g < targets.size(); ++g) {
     GroupParameters& group = (*groups)[g];
     const auto earlier = [](const Target& a, const Target& b) {

@@ -143,8 +143,8 @@ class RankParameters {
   bool has_steps() const { return has_steps_; }
 
   // Fills in the rest of groups with their names and ranks. Reads the trace again if something differs; then memory
-  // also grows with how far ranks run ahead of each other.
-  absl::Status Compare(std::vector<GroupParameters>* groups);
+  // also grows with how far ranks run ahead of each other. `has_later`: it has notes that came later than their calls.
+  absl::Status Compare(bool has_later, std::vector<GroupParameters>* groups);
 
  private:
   struct Parameter {
@@ -175,7 +175,8 @@ class RankParameters {
   std::vector<Row> Match(GroupParameters* group) const;
   static bool SameAtFirst(const Row& row);
   bool IsShared(const Row& row, const GroupParameters& group) const;
-  absl::Status FindDifferences(const std::vector<std::vector<Row>>& rows, std::vector<GroupParameters>* groups);
+  absl::Status FindDifferences(bool has_later, const std::vector<std::vector<Row>>& rows,
+                               std::vector<GroupParameters>* groups);
 
   Trace* const trace_;
   RankCalls* const calls_;

@@ -7,6 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "serialize/diff/one_trace_test.h"
 #include "serialize/testing/fake_trace.h"
 
 namespace torchtrace {
@@ -18,9 +19,9 @@ using testing::Not;
 constexpr uint64_t kWeight = 1, kBias = 2;
 
 // Two or more ranks, each with a weight and a bias.
-class RankParametersTest : public testing::Test {
+class RankParametersTest : public OneTraceTest<WriteRankDiff> {
  protected:
-  RankParametersTest() : trace_(nlohmann::json{{"numbers", "all"}}) {
+  RankParametersTest() : OneTraceTest(nlohmann::json{{"numbers", "all"}}) {
     for (int64_t rank = 0; rank < 2; ++rank) {
       const uint32_t process = rank == 0 ? 0 : trace_.AddProcess(nlohmann::json{{"numbers", "all"}});
       trace_.process(process).known.ranked = {rank, 2};
@@ -62,14 +63,6 @@ class RankParametersTest : public testing::Test {
     Reduce({12});
     Step(rank, weight, bias);
   }
-  std::string Text() {
-    std::ostringstream out;
-    const absl::StatusOr<bool> different = WriteRankDiff(&trace_, {}, &out);
-    return different.ok() ? absl::StrCat(*different ? "different\n" : "same\n", out.str())
-                          : absl::StrCat("error: ", std::string(different.status().message()));
-  }
-
-  FakeTrace trace_;
 };
 
 TEST_F(RankParametersTest, TheSame) {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -18,6 +19,7 @@
 #include "serialize/forms/trace_lines.h"
 #include "serialize/model/config.h"
 #include "serialize/model/levels.h"
+#include "serialize/numbers/later_notes_reader.h"
 #include "serialize/trace/run_facts.h"
 #include "serialize/trace/running.h"
 
@@ -77,9 +79,18 @@ struct MessageDiff {
   const RankCall* received = nullptr;  // null: none is
 };
 
+// Whether ranks may give and take different numbers of elements.
+bool IsUneven(const CollectiveTraits& traits) { return !traits.sends.empty() || !traits.receives.empty(); }
+
 bool SameOperation(const CollectiveTraits& a, const CollectiveTraits& b) {
-  return a.operation == b.operation && a.reduction == b.reduction && a.root == b.root && a.shapes == b.shapes &&
-         a.dtypes == b.dtypes && a.devices == b.devices;
+  return a.operation == b.operation && a.reduction == b.reduction && a.root == b.root &&
+         (a.shapes == b.shapes || IsUneven(a) || IsUneven(b)) && a.dtypes == b.dtypes && a.devices == b.devices;
+}
+
+// What a rank sends to another one, or receives from it, in a group of so many; -1: not known.
+int64_t PartOf(const std::vector<int64_t>& parts, int64_t in_all, size_t rank, size_t ranks) {
+  if (!parts.empty()) return parts.size() == ranks ? parts[rank] : -1;
+  return in_all >= 0 && in_all % static_cast<int64_t>(ranks) == 0 ? in_all / static_cast<int64_t>(ranks) : -1;
 }
 
 // In which parts operations differ; those of other operators have no more in common.
@@ -93,7 +104,9 @@ std::vector<std::string> DifferingFields(const std::vector<const CollectiveTrait
                                {"dtype", &CollectiveTraits::dtypes},       {"device", &CollectiveTraits::devices}};
   std::vector<std::string> fields;
   for (const Field& field : kFields) {
-    const bool differ = std::any_of(all.begin(), all.end(), [&](const CollectiveTraits* traits) {
+    const bool uneven = field.member == &CollectiveTraits::shapes &&
+                        std::any_of(all.begin(), all.end(), [](const auto* traits) { return IsUneven(*traits); });
+    const bool differ = !uneven && std::any_of(all.begin(), all.end(), [&](const CollectiveTraits* traits) {
       return traits->*field.member != all[0]->*field.member;
     });
     if (differ) fields.emplace_back(field.name);
@@ -107,8 +120,6 @@ class RankDiff {
   RankDiff(Trace* trace, const OneTraceDiffOptions& options)
       : trace_(trace),
         options_(options),
-        calls_(trace, &options.scope),
-        parameters_(trace, &calls_),
         stack_text_(*trace) {}
 
   absl::Status Compare() {
@@ -119,20 +130,27 @@ class RankDiff {
           "no process of the trace has a rank: --across-ranks compares the ranks of a program that calls "
           "torch.distributed.init_process_group, traced together or merged (torchtrace merge)");
     }
-    if (absl::Status s = trace_->Read([this](const CallRecord& record) -> absl::Status {
-          calls_.Take(record);
-          parameters_.Take(record);
+    LaterNotesReader reader(trace_);
+    const absl::Status read = reader.ReadOnceOrTwice(
+        [this] {
+          calls_.emplace(trace_, &options_.scope);
+          parameters_.emplace(trace_, &*calls_);
+          return absl::OkStatus();
+        },
+        [this](const CallRecord& record) {
+          calls_->Take(record);
+          parameters_->Take(record);
           last_ns_[record.process] = record.time_ns;
           return absl::OkStatus();
         });
-        !s.ok()) {
-      return s;
-    }
+    if (!read.ok()) return read;
+    has_later_ = reader.found_later();
+    too_late_ = reader.all_too_late();
     now_ns_ = MonotonicNowNs();
     if (const uint64_t counted = CountOnlyCounted(*trace_); counted > 0) {
       return absl::FailedPreconditionError(absl::StrCat(CountedCalls(counted), ": --across-ranks needs their order"));
     }
-    if (calls_.operators().empty() && calls_.functions().empty()) {
+    if (calls_->operators().empty() && calls_->functions().empty()) {
       return absl::FailedPreconditionError(
           "the trace has no calls of torch.distributed's operations: record level 2 (torchtrace run --levels 1,2), "
           "which sees those of DistributedDataParallel too");
@@ -234,7 +252,7 @@ class RankDiff {
  private:
   using Progresses = std::map<uint32_t, RankCalls::Progress>;
 
-  const Progresses& Chosen() const { return of_operators_ ? calls_.operators() : calls_.functions(); }
+  const Progresses& Chosen() const { return of_operators_ ? calls_->operators() : calls_->functions(); }
 
   // The processes of each rank: of those that call any operation, the last one that was started; else the first one.
   void FindRuns() {
@@ -249,8 +267,8 @@ class RankDiff {
         at->second = std::max(at->second, process);
       }
     };
-    add(calls_.operators());
-    add(calls_.functions());
+    add(calls_->operators());
+    add(calls_->functions());
     for (uint32_t i = 0; i < trace_->processes().size(); ++i) {
       const ProcessMetadata& known = trace_->processes()[i].known;
       if (!known.ranked.rank.has_value() || known.role == "fork") continue;
@@ -282,8 +300,8 @@ class RankDiff {
 
   // Functions are compared where not all ranks recorded operators, and where operators don't name their groups.
   bool ComparesOperators(const std::vector<uint32_t>& processes) const {
-    if (calls_.operators().empty() || calls_.functions().empty()) return !calls_.operators().empty();
-    for (const auto& [process, progress] : calls_.operators()) {
+    if (calls_->operators().empty() || calls_->functions().empty()) return !calls_->operators().empty();
+    for (const auto& [process, progress] : calls_->operators()) {
       if (progress.groups.contains(kUnnamedGroup) || progress.peers.contains(kUnnamedGroup)) return false;
     }
     return std::all_of(processes.begin(), processes.end(), [this](uint32_t process) {
@@ -334,7 +352,7 @@ class RankDiff {
     for (const std::string& name : peers) CompareMessages(run, name);
   }
 
-  const CollectiveTraits& TraitsOf(const RankCall& call) const { return calls_.traits(call.traits); }
+  const CollectiveTraits& TraitsOf(const RankCall& call) const { return calls_->traits(call.traits); }
 
   void FindParting(GroupDiff* group) const {
     for (uint64_t number = 0; number < group->collectives; ++number) {
@@ -348,13 +366,45 @@ class RankDiff {
       }
       const bool same = std::all_of(traits.begin(), traits.end(),
                                     [&](const CollectiveTraits* each) { return SameOperation(*each, *traits[0]); });
-      if (same && traits.size() == group->ranks.size()) continue;
-      Parting parting = {number, DifferingFields(traits), "", time_ns};
+      std::string exchange = same ? ExchangeDiff(*group, number) : "";
+      if (same && exchange.empty() && traits.size() == group->ranks.size()) continue;
+      Parting parting = {number, DifferingFields(traits), std::move(exchange), time_ns};
+      if (!parting.hint.empty()) parting.fields.emplace_back("split");
       if (traits.size() < group->ranks.size()) parting.fields.emplace_back("count");
       if (!same) parting.hint = Hint(*group, number);
       group->parting = std::move(parting);
       return;
     }
+  }
+
+  // Of an uneven all_to_all: the first rank that receives another number of elements than is sent to it; empty: none.
+  std::string ExchangeDiff(const GroupDiff& group, uint64_t number) const {
+    const size_t ranks = group.ranks.size();
+    // Without all of its ranks the group's numbers of them aren't known.
+    bool uneven = false;
+    for (size_t i = 0; i < ranks; ++i) {
+      const RankCall* const call = group.At(i, number);
+      if (call == nullptr) continue;
+      for (const std::vector<int64_t>* const parts : {&TraitsOf(*call).sends, &TraitsOf(*call).receives}) {
+        if (!parts->empty() && parts->size() != ranks) return "";
+        uneven = uneven || !parts->empty();
+      }
+    }
+    if (!uneven) return "";
+    for (size_t from = 0; from < ranks; ++from) {
+      const RankCall* const sender = group.At(from, number);
+      for (size_t to = 0; to < ranks && sender != nullptr; ++to) {
+        const RankCall* const receiver = group.At(to, number);
+        if (receiver == nullptr) continue;
+        const CollectiveTraits &sends = TraitsOf(*sender), &receives = TraitsOf(*receiver);
+        const int64_t sent = PartOf(sends.sends, sends.sends_in_all, to, ranks);
+        const int64_t received = PartOf(receives.receives, receives.receives_in_all, from, ranks);
+        if (sent < 0 || received < 0 || sent == received) continue;
+        return absl::StrCat("rank ", group.ranks[from]->rank, " sends ", Counted(sent, "element", "elements"),
+                            " to rank ", group.ranks[to]->rank, ", which receives ", received);
+      }
+    }
+    return "";
   }
 
   // Whether `a` from `a_at` on is `b` from `b_at` on, as far as to see a shift.
@@ -481,9 +531,9 @@ class RankDiff {
       for (const Rank& rank : run.ranks) all.ranks.emplace_back(rank.rank, rank.process);
       shared_.push_back(std::move(all));
     }
-    if (!parameters_.has_steps() || !recorded) {
+    if (!parameters_->has_steps() || !recorded) {
       shared_.clear();
-      if (parameters_.has_steps()) {
+      if (parameters_->has_steps()) {
         notes_.emplace_back("parameters are not compared: their numbers weren't recorded (torchtrace run --numbers)");
       }
       return absl::OkStatus();
@@ -495,7 +545,11 @@ class RankDiff {
       for (const Rank* const rank : group.ranks) one.ranks.emplace_back(rank->rank, rank->process);
       shared_.push_back(std::move(one));
     }
-    if (absl::Status s = parameters_.Compare(&shared_); !s.ok()) return s;
+    if (absl::Status s = parameters_->Compare(has_later_, &shared_); !s.ok()) return s;
+    if (too_late_ > 0) {
+      notes_.push_back(absl::StrCat("the numbers of ", Counted(too_late_, "tensor", "tensors"),
+                                    " are left out: they came too long after their calls"));
+    }
     // What the default group doesn't share, another one may.
     const bool in_groups = std::any_of(shared_.begin(), shared_.end(), [](const GroupParameters& group) {
       return group.group != kDefaultGroup && group.shared > 0;
@@ -632,7 +686,7 @@ class RankDiff {
   std::string StateOf(const Rank& rank) const {
     const ProcessInfo& process = trace_->processes()[rank.process];
     std::vector<std::string> parts;
-    if (const std::vector<CallRecord> open = calls_.OpenOf(rank.process); !open.empty()) {
+    if (const std::vector<CallRecord> open = calls_->OpenOf(rank.process); !open.empty()) {
       parts.push_back(absl::StrCat("in ", FormatApi(ReadConfigHead(trace_->identity(open.back().config)).api),
                                    OpenFor(rank.process, open.back().time_ns)));
     }
@@ -679,7 +733,7 @@ class RankDiff {
         add(rank, PlaceOf(call->stack), CallText(*call), absl::StrCat(call->call));
         continue;
       }
-      const std::vector<CallRecord> open = calls_.OpenOf(rank.process);
+      const std::vector<CallRecord> open = calls_->OpenOf(rank.process);
       const uint64_t entered = group.sequences[i] == nullptr ? 0 : group.sequences[i]->size();
       add(rank, open.empty() ? "" : PlaceOf(open.back().stack), absl::StrCat("only ", entered, "; ", StateOf(rank)),
           "-");
@@ -768,7 +822,7 @@ class RankDiff {
     }
     json["entered"] = group.sequences[i] == nullptr ? 0 : group.sequences[i]->size();
     json["state"] = StateOf(rank);
-    if (const std::vector<CallRecord> open = calls_.OpenOf(rank.process); !open.empty()) {
+    if (const std::vector<CallRecord> open = calls_->OpenOf(rank.process); !open.empty()) {
       json["inside"] = {{"call", open.back().call}, {"config", ConfigText(*trace_, open.back().config)}};
       AddPlace(open.back().stack, &json["inside"]);
     }
@@ -809,8 +863,10 @@ class RankDiff {
 
   Trace* const trace_;
   const OneTraceDiffOptions& options_;
-  RankCalls calls_;
-  RankParameters parameters_;
+  std::optional<RankCalls> calls_;
+  std::optional<RankParameters> parameters_;
+  bool has_later_ = false;  // the trace has notes that came later than their calls
+  uint64_t too_late_ = 0;   // tensors whose notes came when they could wait no longer
   StackText stack_text_;
   std::map<uint32_t, int64_t> last_ns_;  // by process: its last record
   int64_t now_ns_ = 0;

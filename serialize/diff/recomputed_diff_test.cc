@@ -8,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "serialize/diff/one_trace_test.h"
 #include "serialize/model/tensor_notes.h"
 #include "serialize/testing/fake_trace.h"
 
@@ -35,7 +36,7 @@ std::string Fingerprint(uint64_t fingerprint) {
   return bytes;
 }
 
-class RecomputedDiffTest : public testing::Test {
+class RecomputedDiffTest : public OneTraceTest<WriteRecomputedDiff> {
  protected:
   RecomputedDiffTest() { trace_.process(0).known.levels = {1, 2, 3}; }
 
@@ -57,27 +58,12 @@ class RecomputedDiffTest : public testing::Test {
     trace_.Call(Operator(op, std::move(shape)));
     trace_.Leave();
   }
-  std::string Text() {
-    std::ostringstream out;
-    const absl::StatusOr<bool> different = WriteRecomputedDiff(&trace_, {}, &out);
-    return different.ok() ? absl::StrCat(*different ? "different\n" : "same\n", out.str())
-                          : absl::StrCat("error: ", std::string(different.status().message()));
-  }
-  nlohmann::json Json() {
-    std::ostringstream out;
-    OneTraceDiffOptions options;
-    options.json = true;
-    EXPECT_TRUE(WriteRecomputedDiff(&trace_, options, &out).ok());
-    return nlohmann::json::parse(out.str());
-  }
   // Of the only region.
   nlohmann::json Differences() {
     const nlohmann::json json = Json();
     EXPECT_EQ(json["regions"].size(), size_t{1}) << json;
     return json["regions"].empty() ? nlohmann::json() : json["regions"][0]["differences"];
   }
-
-  FakeTrace trace_;
 };
 
 TEST_F(RecomputedDiffTest, TheSame) {

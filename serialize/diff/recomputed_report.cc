@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "serialize/forms/forms.h"
 #include "serialize/forms/trace_lines.h"
 #include "serialize/model/config.h"
+#include "serialize/numbers/later_notes_reader.h"
 #include "serialize/trace/run_facts.h"
 
 namespace torchtrace {
@@ -203,18 +205,21 @@ class RecomputedReport {
 absl::StatusOr<bool> WriteRecomputedDiff(Trace* trace, const OneTraceDiffOptions& options, std::ostream* out) {
   // Names of threads, and the stacks' table, are known after it.
   if (const absl::StatusOr<std::vector<uint64_t>> counts = trace->Count(); !counts.ok()) return counts.status();
-  Recomputations found(trace, &options.scope);
   constexpr char kHow[] = "record levels 1, 2 and 3 (torchtrace run --levels 1,2,3 --frames modules --stacks)";
-  if (found.mark() == CheckpointMark::kNone) {
-    return absl::FailedPreconditionError(absl::StrCat("the trace doesn't tell what was recomputed: ", kHow));
-  }
-  if (absl::Status s = trace->Read([&found](const CallRecord& record) -> absl::Status {
-        found.Take(record);
+  std::optional<Recomputations> recomputations;
+  LaterNotesReader reader(trace);
+  const absl::Status read = reader.ReadOnceOrTwice(
+      [&]() -> absl::Status {
+        recomputations.emplace(trace, &options.scope);
+        if (recomputations->mark() != CheckpointMark::kNone) return absl::OkStatus();
+        return absl::FailedPreconditionError(absl::StrCat("the trace doesn't tell what was recomputed: ", kHow));
+      },
+      [&](const CallRecord& record) {
+        recomputations->Take(record);
         return absl::OkStatus();
       });
-      !s.ok()) {
-    return s;
-  }
+  if (!read.ok()) return read;
+  Recomputations& found = *recomputations;
   found.End();
   if (const uint64_t counted = CountOnlyCounted(*trace); counted > 0) {
     return absl::FailedPreconditionError(absl::StrCat(CountedCalls(counted), ": --recomputed needs their order"));

@@ -16,6 +16,7 @@
 #include "serialize/model/config.h"
 #include "serialize/model/levels.h"
 #include "serialize/numbers/later_notes_reader.h"
+#include "serialize/numbers/memory_effects.h"
 #include "serialize/numbers/tensor_numbers.h"
 #include "serialize/trace/forward_calls.h"
 
@@ -45,36 +46,6 @@ constexpr std::string_view kReaders[] = {"from_numpy",    "frombuffer", "from_bl
 constexpr std::string_view kGradientFunctions[] = {"torch.Tensor.backward", "torch.autograd.backward",
                                                    "torch.autograd.grad", "torch.autograd.functional.vjp"};
 
-// Its memory is as it was: the program has not written it.
-bool OnlyAllocates(std::string_view base) {
-  if (base.starts_with("_")) base.remove_prefix(1);
-  return base.starts_with("empty") || base.starts_with("new_empty") || base == "resize_" || base == "resize_as_" ||
-         base == "resize_output_" || base == "new";
-}
-
-// They change what a tensor is, not its elements.
-constexpr std::string_view kViewsInPlace[] = {"squeeze_",       "unsqueeze_", "t_",           "transpose_",
-                                              "swapaxes_",      "swapdims_",  "as_strided_",  "detach_",
-                                              "requires_grad_", "rename_",    "retain_grad_", "share_memory_"};
-
-bool Writes(std::string_view api, std::string_view base, const Config& config) {
-  if (IsOneOf(base, kViewsInPlace)) return false;
-  if (base.ends_with("__")) return base == "__setitem__" || base == "__set__" || base.starts_with("__i");
-  if (base.ends_with("_")) return true;
-  const size_t dot = api.find("::") == std::string_view::npos ? std::string_view::npos : api.find('.');
-  if (dot != std::string_view::npos && api.find("out", dot) != std::string_view::npos) return true;
-  return std::any_of(config.kwargs.begin(), config.kwargs.end(),
-                     [](const auto& named) { return named.first == "out" && named.second.tag != ValueTag::kNone; });
-}
-
-// Collectives, sends and receives: what they write may arrive after they return.
-bool WritesLater(std::string_view api) {
-  if (api.starts_with("torch.distributed.")) return true;
-  const std::string_view space = api.substr(0, api.find("::"));
-  return (space == "c10d" || space.starts_with("_c10d_functional") || space == "c10d_functional") &&
-         LastName(api) != "wait_tensor";
-}
-
 // Arguments by these names scale something: an infinity there isn't what the program wants in the result.
 constexpr std::string_view kFactors[] = {"alpha", "beta", "lr", "weight_decay", "eps", "momentum", "scale", "p"};
 
@@ -100,9 +71,7 @@ struct Literals {
 struct Kind {
   bool known = false;
   bool module = false;
-  bool allocates = false;
-  bool writes = false;
-  bool writes_later = false;
+  MemoryEffects memory;
   bool batch_norm = false;    // writes its running statistics, which its schema doesn't say
   bool many_tensors = false;  // _foreach_, _fused_: of optimizers
   bool backward = false;
@@ -124,9 +93,7 @@ Kind KindOf(const Config& config) {
   kind.literals.Add(config);
   kind.gives_nan = kind.literals.nan;
   if (kind.module) return kind;
-  kind.allocates = OnlyAllocates(base);
-  kind.writes = Writes(api, base, config);
-  kind.writes_later = WritesLater(api);
+  kind.memory = MemoryEffectsOf(config);
   kind.batch_norm = base.find("batch_norm") != std::string_view::npos;
   kind.many_tensors = base.starts_with("_foreach_") || base.starts_with("_fused_");
   kind.backward = IsOneOf(api, kGradientFunctions) || base == "run_backward" || api.starts_with("autograd::engine::");
@@ -183,28 +150,33 @@ struct Written {
 
 class NanFinder {
  public:
-  // `has_later`: the trace is known to have notes that came later than their calls.
-  NanFinder(Trace* trace, const NanOptions& options, bool has_later)
+  NanFinder(Trace* trace, const NanOptions& options)
       : trace_(trace),
-        has_later_(has_later),
         selector_(trace, options),
         counting_(options.nan_only ? kHoldsNan : kHoldsNan | kHoldsInfinity) {}
 
-  absl::StatusOr<std::vector<ProcessNans>> Run() {
-    if (absl::Status s = selector_.Prepare(); !s.ok()) return s;
-    LaterNotesReader later_notes(trace_);
-    if (absl::Status s =
-            has_later_ ? later_notes.Read([this](const CallRecord& record) { return Take(record); }) : ReadUntilLater();
-        !s.ok()) {
-      return s;
+  // Before the first call.
+  absl::Status Prepare() { return selector_.Prepare(); }
+
+  void Take(const CallRecord& record) {
+    Process& process = ProcessOf(record);
+    Thread& thread = threads_[{record.process, record.thread}];
+    if (record.kind == CallRecord::kEnter) {
+      Enter(record, &process, &thread);
+    } else {
+      End(record, &process, &thread);
     }
+  }
+
+  // After the last one. `too_late`: by process.
+  absl::StatusOr<std::vector<ProcessNans>> Finish(const std::vector<uint64_t>& too_late) {
     std::vector<ProcessNans> result(trace_->processes().size());
     bool has_numbers = false, has_results = false;
     for (size_t i = 0; i < processes_.size() && i < result.size(); ++i) {
       if (processes_[i] == nullptr) continue;
       result[i] = std::move(processes_[i]->result);
       result[i].forgot = processes_[i]->forgot || processes_[i]->storages.forgot();
-      if (i < later_notes.too_late().size()) result[i].counts.too_late = later_notes.too_late()[i];
+      if (i < too_late.size()) result[i].counts.too_late = too_late[i];
       has_numbers = has_numbers || result[i].has_numbers;
       has_results = has_results || result[i].has_results;
     }
@@ -221,30 +193,7 @@ class NanFinder {
     return result;
   }
 
-  // Whether Run has found such notes, and has no result.
-  bool found_later() const { return found_later_; }
-
  private:
-  absl::Status ReadUntilLater() {
-    const LaterNotesShown shown(trace_);
-    return trace_->Read([this](const CallRecord& record) -> absl::Status {
-      if (record.kind != CallRecord::kLater) return Take(record);
-      found_later_ = true;
-      return absl::CancelledError();
-    });
-  }
-
-  absl::Status Take(const CallRecord& record) {
-    Process& process = ProcessOf(record);
-    Thread& thread = threads_[{record.process, record.thread}];
-    if (record.kind == CallRecord::kEnter) {
-      Enter(record, &process, &thread);
-    } else {
-      End(record, &process, &thread);
-    }
-    return absl::OkStatus();
-  }
-
   struct OpenCall {
     NanCall call;
     uint32_t depth = 0;
@@ -607,17 +556,17 @@ class NanFinder {
     result_tensors_ = {};
     if (!record.result.notes.empty() || !record.result.written.empty()) {
       TakeResult(record, kind, &call, process, thread);
-    } else if (!process->numbers && record.result.known() && !kind.allocates) {
+    } else if (!process->numbers && record.result.known() && !kind.memory.allocates) {
       CountMissing(record, 0, process);
     }
     // Operators on lists return nothing; what they write is recorded with numbers alone.
-    if (kind.writes_later || (kind.many_tensors && kind.writes && written_.empty())) {
+    if (kind.memory.writes_later || (kind.many_tensors && kind.memory.writes && written_.empty())) {
       ReadArguments(call);
       for (const TensorNote& note : argument_notes_) {
         if (note.identity && note.identity->storage != 0) Touch(note.identity->storage, {call.call}, process);
       }
     }
-    if ((kind.writes || kind.writes_later) && !process->uninitialised.empty()) {
+    if ((kind.memory.writes || kind.memory.writes_later) && !process->uninitialised.empty()) {
       ReadArguments(call);
       for (const TensorNote& note : argument_notes_) {
         if (note.identity) process->uninitialised.erase(note.identity->storage);
@@ -684,7 +633,7 @@ class NanFinder {
       written.numbers = NumbersOfNote(note, written.value);
       if (written.numbers.has_value()) written_.push_back(written);
     }
-    if (!process->numbers && !kind.allocates) {
+    if (!process->numbers && !kind.memory.allocates) {
       CountMissing(record, noted - missing, process);
     } else if (missing != 0) {
       CountMissing(record.config, missing, process);
@@ -698,34 +647,34 @@ class NanFinder {
 
   // Views of memory that the program has not written are like it.
   bool IsUninitialised(uint64_t storage, const Kind& kind, const OpenCall& call, Process* process) {
-    if (storage == 0) return kind.allocates;
+    if (storage == 0) return kind.memory.allocates;
     const auto is_of_storage = [storage](const TensorNote::Identity& id) { return id.storage == storage; };
     const bool of_argument = ArgumentNote(call, is_of_storage) != nullptr;
-    if (kind.allocates) {
+    if (kind.memory.allocates) {
       if (of_argument && !process->uninitialised.contains(storage)) return false;  // resize_ of what has been written
       NoteUninitialised(storage, process);
       return true;
     }
     if (!process->uninitialised.contains(storage)) return false;
-    if (of_argument && !kind.writes) return true;
+    if (of_argument && !kind.memory.writes) return true;
     process->uninitialised.erase(storage);
     return false;
   }
 
   // A result without numbers. True: it should have some.
   bool TakeUnknown(const TensorNote& note, const Kind& kind, const OpenCall& call, Process* process, Thread* thread) {
-    if (!note.identity || note.identity->storage == 0 || kind.allocates) return false;
+    if (!note.identity || note.identity->storage == 0 || kind.memory.allocates) return false;
     const TensorNote::Identity& id = *note.identity;
     const TensorNote* const argument =
         ArgumentNote(call, [&id](const TensorNote::Identity& other) { return other.storage == id.storage; });
     const bool constant = kind.constant || (kind.lifts && !Around(*thread, &Kind::reads));
     // A view: what its base holds is known.
-    if (argument != nullptr && !kind.writes && !kind.writes_later && !constant) return false;
+    if (argument != nullptr && !kind.memory.writes && !kind.memory.writes_later && !constant) return false;
     if (call.call.level == kFrameLevel) return false;  // a module returns what a call in it made
     Touch(id.storage, {call.call, constant, kind.constant || (kind.lifts && IsInText(*thread))}, process);
     // It may hold what its arguments do.
     if (const uint8_t held = call.held | call.inside; held != 0) process->storages.Set(id.storage, {}, held);
-    return !kind.writes_later && !constant;
+    return !kind.memory.writes_later && !constant;
   }
 
   // Of a trace with contents: all tensors that a call returns have notes, but the larger ones no contents.
@@ -963,8 +912,6 @@ class NanFinder {
   }
 
   Trace* const trace_;
-  const bool has_later_;
-  bool found_later_ = false;
   CallSelector selector_;
   const uint8_t counting_;                             // the kinds that count
   std::vector<Kind> kinds_;                            // by ConfigId
@@ -983,9 +930,18 @@ class NanFinder {
 }  // namespace
 
 absl::StatusOr<std::vector<ProcessNans>> FindNans(Trace* trace, const NanOptions& options) {
-  NanFinder finder(trace, options, /*has_later=*/false);
-  absl::StatusOr<std::vector<ProcessNans>> nans = finder.Run();
-  return finder.found_later() ? NanFinder(trace, options, /*has_later=*/true).Run() : std::move(nans);
+  std::optional<NanFinder> finder;
+  LaterNotesReader reader(trace);
+  const absl::Status read = reader.ReadOnceOrTwice(
+      [&] {
+        finder.emplace(trace, options);
+        return finder->Prepare();
+      },
+      [&finder](const CallRecord& record) {
+        finder->Take(record);
+        return absl::OkStatus();
+      });
+  return read.ok() ? finder->Finish(reader.too_late()) : read;
 }
 
 }  // namespace torchtrace

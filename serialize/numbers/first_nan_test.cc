@@ -23,11 +23,15 @@ namespace {
 using nlohmann::json;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNotANumber = std::numeric_limits<double>::quiet_NaN();
 
-const json kRecorded = {{"numbers", "all"}, {"levels", {1, 2, 3}}};
+const json kRecorded = {{"numbers", "all"},
+                        {"levels", {1, 2, 3}},
+                        {"host", "a"},
+                        {"clock", {{"origin_units", 0}, {"origin_monotonic_ns", 0}, {"unit_ns", 1.0}}}};
 
 // A tensor of four elements: its number, that of its storage, and how many are NaN and infinite.
 struct T {
@@ -459,6 +463,32 @@ TEST(FirstNan, EachProcessByTime) {
   EXPECT_EQ(first["findings"][0]["arguments"][0]["numbers"]["nan"], 0);
   EXPECT_EQ(first["findings"][0]["result"][0]["holds"], json({"nan"}));
   EXPECT_EQ(all["traces"][0]["processes"][2]["findings"], json::array());
+}
+
+TEST(FirstNan, EachTraceByTime) {
+  const auto report = [](const json& early, const json& late) {
+    Program a(late), b(early);
+    a.Wait(1000);
+    a.Op("aten::log", {{1, 1}}, {{2, 2, 1}});
+    b.Op("aten::sqrt", {{1, 1}}, {{2, 2, 1}});
+    std::ostringstream out;
+    EXPECT_TRUE(*WriteNans({{&a, "A"}, {&b, "B"}}, {}, &out));
+    return out.str();
+  };
+  constexpr char kUnknown[] = "Which of them came first isn't known";
+  const std::string comparable = report(kRecorded, kRecorded);
+  EXPECT_THAT(comparable, StartsWith("main-0 of B\nCall 0 aten::sqrt made"));
+  EXPECT_THAT(comparable, HasSubstr("\nmain-0 of A\nCall 0 aten::log made"));
+  EXPECT_THAT(comparable, Not(HasSubstr("Which of them")));
+  // Of two machines that don't know the time of day.
+  json other = kRecorded;
+  other["host"] = "b";
+  EXPECT_THAT(report(kRecorded, other), StartsWith("main-0 of A\n"));
+  EXPECT_THAT(report(kRecorded, other), HasSubstr(kUnknown));
+  json early = kRecorded;
+  early["clock"]["origin_realtime_ns"] = other["clock"]["origin_realtime_ns"] = 1'700'000'000'000'000'000;
+  EXPECT_THAT(report(early, other), StartsWith("main-0 of B\n"));
+  EXPECT_THAT(report(early, other), HasSubstr("\nWhich of them came first is by the machines' time of day\n"));
 }
 
 // A forked process has its parent's memory.

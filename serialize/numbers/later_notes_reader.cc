@@ -44,6 +44,22 @@ absl::Status LaterNotesReader::Read(const Trace::Visitor& visitor) {
   return absl::OkStatus();
 }
 
+absl::Status LaterNotesReader::ReadOnceOrTwice(const std::function<absl::Status()>& begin,
+                                               const Trace::Visitor& visitor) {
+  if (absl::Status s = begin(); !s.ok()) return s;
+  {
+    const LaterNotesShown shown(trace_);
+    const absl::Status read = trace_->Read([&](const CallRecord& record) -> absl::Status {
+      if (record.kind != CallRecord::kLater) return visitor(record);
+      found_later_ = true;
+      return absl::CancelledError();
+    });
+    if (!found_later_) return read;
+  }
+  if (absl::Status s = begin(); !s.ok()) return s;
+  return Read(visitor);
+}
+
 uint64_t LaterNotesReader::all_too_late() const {
   return std::accumulate(too_late_.begin(), too_late_.end(), uint64_t{0});
 }

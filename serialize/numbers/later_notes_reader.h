@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -32,6 +33,12 @@ class LaterNotesReader {
   // As Trace::Read, without records of kind kLater: their notes are among those of the call's entry and its end.
   // Call it once.
   absl::Status Read(const Trace::Visitor& visitor);
+
+  // The same for a trace of which it isn't known whether it has such notes: reads it without waiting until some come,
+  // then again from its beginning. Calls `begin` before each reading: it forgets what the visitor has seen.
+  absl::Status ReadOnceOrTwice(const std::function<absl::Status()>& begin, const Trace::Visitor& visitor);
+  // Whether it has.
+  bool found_later() const { return found_later_; }
 
   // By process: tensors whose notes came when their call could wait no longer.
   const std::vector<uint64_t>& too_late() const { return too_late_; }
@@ -66,6 +73,7 @@ class LaterNotesReader {
   std::map<std::pair<uint32_t, uint32_t>, Thread> threads_;
   std::deque<Waiting> waiting_;
   size_t waiting_bytes_ = 0;
+  bool found_later_ = false;
   std::vector<uint64_t> too_late_;
 };
 

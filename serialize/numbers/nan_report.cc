@@ -1,10 +1,11 @@
 #include <algorithm>
 #include <cstddef>
-#include <iterator>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "serialize/forms/call_labels.h"
 #include "serialize/forms/forms.h"
 #include "serialize/forms/trace_lines.h"
+#include "serialize/log/log_metadata.h"
 #include "serialize/model/config.h"
 #include "serialize/model/levels.h"
 #include "serialize/numbers/first_nan.h"
@@ -88,47 +90,39 @@ class NanReport {
         nans_(std::move(processes)),
         options_(options),
         stack_text_(trace_),
-        several_models_(SeveralModels::In(trace_)) {
-    for (uint32_t i = 0; i < nans_.size(); ++i) order_.push_back(i);
-    // The earliest first; those without a finding last.
-    std::stable_sort(order_.begin(), order_.end(), [this](uint32_t a, uint32_t b) { return TimeOf(a) < TimeOf(b); });
+        several_models_(SeveralModels::In(trace_)) {}
+
+  const Trace& trace() const { return trace_; }
+  // Null: none.
+  const NanFinding* First(uint32_t process) const {
+    return nans_[process].findings.empty() ? nullptr : &nans_[process].findings.front();
   }
 
-  bool found() const { return !order_.empty() && !nans_[order_.front()].findings.empty(); }
-
-  // `several`: traces.
-  std::string Text(bool several) {
+  // Of a process with findings. `several`: traces.
+  std::string ProcessText(uint32_t process, bool several) const {
     std::string text;
-    std::vector<uint32_t> clean;
-    for (const uint32_t i : order_) {
-      const ProcessNans& nans = nans_[i];
-      if (nans.findings.empty()) {
-        clean.push_back(i);
-        continue;
-      }
-      if (!text.empty()) text += "\n";
-      if (several || nans_.size() > 1) AddHeading(i, several, &text);
-      AddProcess(i, &text);
-    }
-    if (clean.empty()) return text;
-    if (!text.empty()) text += "\n";
-    AddClean(clean, several, &text);
+    if (several || nans_.size() > 1) AddHeading(process, several, &text);
+    AddProcess(process, &text);
     return text;
   }
 
-  ordered_json Json() {
+  // Of the others.
+  std::string CleanText(bool several) const {
+    std::string text;
+    for (uint32_t i = 0; i < nans_.size(); ++i) {
+      if (nans_[i].findings.empty()) AddClean(i, several, &text);
+    }
+    return text;
+  }
+
+  ordered_json Json(const std::vector<uint32_t>& processes) const {
     ordered_json json = {{"trace", name_}};
     ordered_json& list = json["processes"] = ordered_json::array();
-    for (const uint32_t i : order_) list.push_back(ProcessJson(i));
+    for (const uint32_t i : processes) list.push_back(ProcessJson(i));
     return json;
   }
 
  private:
-  int64_t TimeOf(uint32_t process) const {
-    const std::vector<NanFinding>& findings = nans_[process].findings;
-    return findings.empty() ? INT64_MAX : findings.front().call.time_ns;
-  }
-
   const ProcessInfo& Process(uint32_t process) const { return trace_.processes()[process]; }
   const char* Color(const char* code) const { return options_.color ? code : ""; }
   std::string What() const { return options_.nan_only ? "NaN" : "NaN or infinity"; }
@@ -185,7 +179,7 @@ class NanReport {
                     several ? absl::StrCat(" of ", PlainLine(name_)) : "", "\n");
   }
 
-  void AddProcess(uint32_t process, std::string* text) {
+  void AddProcess(uint32_t process, std::string* text) const {
     const ProcessNans& nans = nans_[process];
     for (size_t i = 0; i < nans.findings.size(); ++i) {
       if (i > 0) *text += "\n";
@@ -246,7 +240,7 @@ class NanReport {
     return text;
   }
 
-  void AddFinding(uint32_t process, const NanFinding& finding, std::string* text) {
+  void AddFinding(uint32_t process, const NanFinding& finding, std::string* text) const {
     absl::StrAppend(text, Color(kRed), Headline(finding), Color(kReset), "\n");
     std::string when = When(finding.call);
     if (finding.call.part == StepPart::kUnknown) {
@@ -414,17 +408,15 @@ class NanReport {
     return missing;
   }
 
-  void AddClean(const std::vector<uint32_t>& processes, bool several, std::string* text) const {
-    for (const uint32_t i : processes) {
-      if (nans_.size() > 1 && Process(i).calls == 0) continue;
-      const bool all = Missing(i).empty();
-      const std::string who =
-          several || nans_.size() > 1 ? absl::StrCat(" in ", PlainLine(ProcessName(Process(i)))) : "";
-      const std::string of = several ? absl::StrCat(" of ", PlainLine(name_)) : "";
-      absl::StrAppend(text, "No ", What(), who, of, all ? "" : " in what was looked at", "\n");
-      AddMeant(nans_[i], text);
-      absl::StrAppend(text, "Looked at ", LookedAt(i), "\n");
-    }
+  void AddClean(uint32_t process, bool several, std::string* text) const {
+    if (nans_.size() > 1 && Process(process).calls == 0) return;
+    const bool all = Missing(process).empty();
+    const std::string who =
+        several || nans_.size() > 1 ? absl::StrCat(" in ", PlainLine(ProcessName(Process(process)))) : "";
+    const std::string of = several ? absl::StrCat(" of ", PlainLine(name_)) : "";
+    absl::StrAppend(text, "No ", What(), who, of, all ? "" : " in what was looked at", "\n");
+    AddMeant(nans_[process], text);
+    absl::StrAppend(text, "Looked at ", LookedAt(process), "\n");
   }
 
   ordered_json CallJson(const NanCall& call) const {
@@ -539,35 +531,84 @@ class NanReport {
   const NanOptions& options_;
   StackText stack_text_;
   const bool several_models_;
-  std::vector<uint32_t> order_;  // of processes
+};
+
+// The processes of all traces: those with findings by time, as far as clocks can be compared, then the others.
+struct NanOrder {
+  struct Place {
+    size_t report = 0;
+    uint32_t process = 0;
+    const NanFinding* first = nullptr;
+    CallOrder order;
+  };
+  std::vector<Place> places;
+  std::string remark;  // on what the order of the findings doesn't tell; empty: nothing
+
+  explicit NanOrder(const std::vector<std::unique_ptr<NanReport>>& reports) {
+    std::vector<ProcessClock> clocks;
+    for (size_t i = 0; i < reports.size(); ++i) {
+      const std::vector<ProcessInfo>& processes = reports[i]->trace().processes();
+      for (uint32_t process = 0; process < processes.size(); ++process) {
+        const nlohmann::json* const metadata = processes[process].metadata.get();
+        clocks.push_back(ReadProcessClock(metadata == nullptr ? nlohmann::json() : *metadata));
+        places.push_back({i, process, reports[i]->First(process), {}});
+      }
+    }
+    const ProcessOrder order = OrderProcesses(clocks);
+    std::set<uint32_t> groups;  // with findings
+    size_t findings = 0;
+    for (uint32_t group = 0; group < order.groups.size(); ++group) {
+      for (const uint32_t i : order.groups[group]) {
+        const NanFinding* const first = places[i].first;
+        places[i].order = {group, first == nullptr ? 0 : first->call.time_ns + order.shift_ns[i], 0};
+        if (first == nullptr) continue;
+        groups.insert(group);
+        ++findings;
+      }
+    }
+    std::stable_sort(places.begin(), places.end(), [](const Place& a, const Place& b) {
+      return std::tuple(a.first == nullptr, a.order) < std::tuple(b.first == nullptr, b.order);
+    });
+    if (groups.size() > 1) {
+      remark = "Which of them came first isn't known: without comparable clocks, processes are in the order given";
+    } else if (findings > 1 && order.clock == ProcessOrder::kTimeOfDay) {
+      remark = "Which of them came first is by the machines' time of day";
+    }
+  }
 };
 
 }  // namespace
 
 absl::StatusOr<bool> WriteNans(const std::vector<NanTrace>& traces, const NanOptions& options, std::ostream* out) {
-  bool found = false;
-  ordered_json json = {{"found", false}, {"traces", ordered_json::array()}};
-  std::vector<std::string> with, without;
+  std::vector<std::unique_ptr<NanReport>> reports;
   for (const NanTrace& trace : traces) {
     absl::StatusOr<std::vector<ProcessNans>> nans = FindNans(trace.trace, options);
     if (!nans.ok()) {
       return absl::Status(nans.status().code(), absl::StrCat(trace.name, ": ", std::string(nans.status().message())));
     }
-    NanReport report(trace, *std::move(nans), options);
-    found = found || report.found();
-    if (options.json) {
-      json["traces"].push_back(report.Json());
-    } else {
-      (report.found() ? with : without).push_back(report.Text(traces.size() > 1));
-    }
+    reports.push_back(std::make_unique<NanReport>(trace, *std::move(nans), options));
   }
+  const NanOrder order(reports);
+  const bool found = !order.places.empty() && order.places.front().first != nullptr;
   if (options.json) {
-    json["found"] = found;
+    std::vector<std::vector<uint32_t>> processes(reports.size());
+    for (const NanOrder::Place& place : order.places) processes[place.report].push_back(place.process);
+    ordered_json json = {{"found", found}, {"traces", ordered_json::array()}};
+    for (size_t i = 0; i < reports.size(); ++i) json["traces"].push_back(reports[i]->Json(processes[i]));
+    if (!order.remark.empty()) json["order"] = order.remark;
     *out << DumpPrettyJson(json);
   } else {
     // The answers first.
-    with.insert(with.end(), std::make_move_iterator(without.begin()), std::make_move_iterator(without.end()));
-    *out << absl::StrJoin(with, "\n");
+    std::vector<std::string> texts;
+    for (const NanOrder::Place& place : order.places) {
+      if (place.first != nullptr)
+        texts.push_back(reports[place.report]->ProcessText(place.process, reports.size() > 1));
+    }
+    if (!order.remark.empty()) texts.push_back(order.remark + "\n");
+    for (const std::unique_ptr<NanReport>& report : reports) {
+      if (std::string text = report->CleanText(reports.size() > 1); !text.empty()) texts.push_back(std::move(text));
+    }
+    *out << absl::StrJoin(texts, "\n");
   }
   out->flush();
   if (!out->good()) return absl::AbortedError("cannot write the report");

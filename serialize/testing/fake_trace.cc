@@ -7,6 +7,7 @@
 #include <iterator>
 #include <memory>
 #include <random>
+#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -201,6 +202,18 @@ std::unique_ptr<FakeTrace> WithLaterNumbers(Trace* from, uint32_t seed, size_t m
   EXPECT_TRUE(read.ok()) << read;
   add_later(/*all=*/true);
   return to;
+}
+
+std::string ReportOf(Trace* trace, const ReportWriter& write) {
+  const auto report = [&write](Trace* of) {
+    std::ostringstream out;
+    const absl::StatusOr<bool> different = write(of, &out);
+    return different.ok() ? absl::StrCat(*different ? "different\n" : "same\n", out.str())
+                          : absl::StrCat("error: ", std::string(different.status().message()));
+  };
+  const std::string own = report(trace);
+  for (const uint32_t seed : {1, 2, 3, 4, 5}) EXPECT_EQ(report(WithLaterNumbers(trace, seed).get()), own) << seed;
+  return own;
 }
 
 Value IntValue(int64_t value) {

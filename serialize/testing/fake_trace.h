@@ -5,13 +5,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "nlohmann/json.hpp"
 #include "serialize/import/imported_trace.h"
 #include "serialize/import/json_stream.h"
@@ -96,6 +99,11 @@ class FakeTrace : public Trace {
 
 // The same trace; the numbers of its tensors come later, at random times within `most_records` records.
 std::unique_ptr<FakeTrace> WithLaterNumbers(Trace* from, uint32_t seed, size_t most_records = 8);
+
+// What `write` writes of a trace, after a line `different`, `same` or `error: ...`, by what it returns. Expects the same
+// of the trace whose numbers come later.
+using ReportWriter = std::function<absl::StatusOr<bool>(Trace* trace, std::ostream* out)>;
+std::string ReportOf(Trace* trace, const ReportWriter& write);
 
 // Short spellings for tests.
 Value IntValue(int64_t value);

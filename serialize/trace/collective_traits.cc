@@ -4,6 +4,7 @@
 #include <initializer_list>
 #include <iterator>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -122,6 +123,33 @@ bool IsOneOf(std::string_view name, std::initializer_list<std::string_view> name
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+// -1: not known.
+int64_t ElementsIn(const std::vector<const Value*>& tensors) {
+  int64_t all = 0;
+  for (const Value* const tensor : tensors) {
+    int64_t elements = 1;
+    for (const Dim& size : tensor->shape) {
+      if (!size.has_value() || __builtin_mul_overflow(elements, *size, &elements) || elements < 0) return -1;
+    }
+    if (__builtin_add_overflow(all, elements, &all)) return -1;
+  }
+  return all;
+}
+
+// Of a tensor that is split along its first dimension. None: it isn't, or not in these sizes.
+std::vector<int64_t> ElementsOfParts(const Value& tensor, const Value* sizes) {
+  const auto is_size = [](const Value& size) { return size.tag == ValueTag::kInt && size.integer >= 0; };
+  if (sizes == nullptr || !std::all_of(sizes->items.begin(), sizes->items.end(), is_size)) return {};
+  Value row = tensor;
+  if (!row.shape.empty()) row.shape.erase(row.shape.begin());
+  const int64_t of_row = ElementsIn({&row});
+  std::vector<int64_t> parts;
+  for (const Value& size : sizes->items) {
+    if (of_row < 0 || __builtin_mul_overflow(size.integer, of_row, &parts.emplace_back())) return {};
+  }
+  return parts;
+}
+
 // Reads the arguments of one call.
 class TraitsReader {
  public:
@@ -140,6 +168,8 @@ class TraitsReader {
       if (traits_.operation.starts_with("all_reduce") || traits_.operation.starts_with("reduce")) ReadReduction();
     }
     ReadTensors();
+    if (traits_.operation == "all_to_all") ReadListsOfAllToAll();
+    if (traits_.operation == "all_to_all_single") ReadSplitsOfAllToAll();
     return true;
   }
 
@@ -259,23 +289,10 @@ class TraitsReader {
       }
       for (const auto& [keyword, value] : config_.kwargs) AddTensors(value, &tensors);
     }
-    // Ranks may give and take different numbers of rows.
-    const auto is_split = [](const Value& value) {
-      return value.tag == ValueTag::kList && !value.items.empty() && value.items[0].tag == ValueTag::kInt;
-    };
-    const bool uneven = operation == "all_to_all" || (operation == "all_to_all_single" && Find(is_split) != nullptr);
+    traits_.elements = ElementsIn(tensors);
     std::vector<std::string> shapes, dtypes, devices;
     for (const Value* const tensor : tensors) {
-      int64_t elements = 1;
-      for (const Dim& size : tensor->shape) {
-        if (!size.has_value() || __builtin_mul_overflow(elements, *size, &elements)) elements = -1;
-        if (elements < 0) break;
-      }
-      traits_.elements =
-          traits_.elements < 0 || elements < 0 || __builtin_add_overflow(traits_.elements, elements, &traits_.elements)
-              ? -1
-              : traits_.elements;
-      if (!uneven) shapes.push_back(ShapeText(*tensor));
+      shapes.push_back(ShapeText(*tensor));
       if (std::find(dtypes.begin(), dtypes.end(), tensor->text) == dtypes.end()) dtypes.push_back(tensor->text);
       const std::string device = tensor->device.substr(0, tensor->device.find(':'));
       if (std::find(devices.begin(), devices.end(), device) == devices.end()) devices.push_back(device);
@@ -283,6 +300,39 @@ class TraitsReader {
     traits_.shapes = absl::StrJoin(shapes, ", ");
     traits_.dtypes = absl::StrJoin(dtypes, ", ");
     traits_.devices = absl::StrJoin(devices, ", ");
+  }
+
+  // By position, or by one of the keywords.
+  const Value* Argument(size_t position, std::initializer_list<std::string_view> keywords) const {
+    for (const std::string_view keyword : keywords) {
+      if (const Value* const value = Keyword(keyword); value != nullptr) return value;
+    }
+    return position < config_.args.size() ? &config_.args[position] : nullptr;
+  }
+
+  void ReadListsOfAllToAll() {
+    for (const auto& [list, parts, all] :
+         {std::tuple(Argument(0, {"output_tensor_list"}), &traits_.receives, &traits_.receives_in_all),
+          std::tuple(Argument(1, {"input_tensor_list"}), &traits_.sends, &traits_.sends_in_all)}) {
+      if (list == nullptr) continue;
+      std::vector<const Value*> tensors;
+      AddTensors(*list, &tensors);
+      for (const Value* const tensor : tensors) parts->push_back(ElementsIn({tensor}));
+      *all = ElementsIn(tensors);
+    }
+  }
+
+  void ReadSplitsOfAllToAll() {
+    const bool functional = config_.api.starts_with("_c10d_functional") || config_.api.starts_with(kOperatorsOfFunctions);
+    // A function's group comes last, an operator's before the sizes.
+    const size_t sizes = functional ? 1 : traits_.is_operator ? 3 : 2;
+    const Value* const input = Argument(functional ? 0 : 1, {"input"});
+    const Value* const output = functional ? input : Argument(0, {"output"});
+    if (input == nullptr || output == nullptr) return;
+    traits_.receives = ElementsOfParts(*output, Argument(sizes, {"output_split_sizes"}));
+    traits_.sends = ElementsOfParts(*input, Argument(sizes + 1, {"input_split_sizes"}));
+    if (!functional) traits_.receives_in_all = ElementsIn({output});
+    traits_.sends_in_all = ElementsIn({input});
   }
 
   const Config& config_;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "serialize/model/config.h"
 
@@ -25,12 +26,14 @@ struct CollectiveTraits {
   std::string dtypes;        // `float32`, once for each tensor
   std::string devices;       // `cpu`, `cuda`
   int64_t elements = 0;      // of all tensors; -1: not known
+  // Of an all_to_all: the elements for each rank of the group, and from each. None: each has the same part of all; or
+  // not known.
+  std::vector<int64_t> sends, receives;
+  int64_t sends_in_all = -1, receives_in_all = -1;  // -1: not known
   // Of a send or receive.
   std::optional<int64_t> peer;  // in its group if peer_in_group; nullopt: any
   bool peer_in_group = false;
   int64_t tag = 0;
-
-  friend bool operator==(const CollectiveTraits&, const CollectiveTraits&) = default;
 };
 
 // PyTorch's name of the group of all ranks.

@@ -1,6 +1,7 @@
 // The Python module torchtrace_bench: turns tracing on and off within one
 // process, so that traced and untraced runs can take turns, and offers the
-// cheapest hooks that PyTorch's own protocols allow, to compare with.
+// cheapest hooks that PyTorch's own protocols allow, to compare with. Also the
+// numbers of a tensor, without a trace.
 //
 // The recorder and the hooks are those of the runtime library and of its
 // module for torch, as `torchtrace run` loads them. One thread, with the
@@ -12,13 +13,16 @@
 #include <c10/core/SafePyObject.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <torch/csrc/PyInterpreter.h>
+#include <torch/csrc/autograd/python_variable.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "dialects/torch/dispatch/virtual_functions.h"
+#include "dialects/torch/numbers/numbers.h"
 #include "tracer/framework_dialect.h"
 #include "tracer/launch/runtime_api.h"
 #include "tracer/python/session.h"
@@ -39,6 +43,7 @@ PyObject* Fail(const std::string& message) {
 
 std::vector<std::unique_ptr<TracingHook>> g_hooks;
 FrameworkDialect* g_dialect = nullptr;
+RecordingOptions g_recording;  // Start's
 
 // start(folder, options): records into `folder`. `options`: what ParseRecordingOptions takes. Installs no hook.
 PyObject* Start(PyObject*, PyObject* args) {
@@ -50,16 +55,16 @@ PyObject* Start(PyObject*, PyObject* args) {
   g_dialect = FindDialect("torch");
   RecorderOptions options;
   options.log_folder = folder;
-  options.recording = *std::move(recording);
+  options.recording = g_recording = *std::move(recording);
   options.make_stack = PythonStacksFor("torch");
   if (absl::Status status = Recorder::Start(options); !status.ok()) return Fail(std::string(status.message()));
   Py_RETURN_NONE;
 }
 
 // install(frames, level, ...): creates the hooks of these levels, as each session does. `frames` as in
-// RecordingOptions.
+// RecordingOptions, other options as Start got them.
 PyObject* Install(PyObject*, PyObject* args) {
-  RecordingOptions options;
+  RecordingOptions options = g_recording;
   const char* const frames = PyUnicode_AsUTF8(PyTuple_GET_ITEM(args, 0));
   if (frames == nullptr) return nullptr;
   options.frames = frames;
@@ -91,6 +96,18 @@ PyObject* Uninstall(PyObject*, PyObject*) {
 PyObject* Finish(PyObject*, PyObject*) {
   Recorder::Get()->Finish({});
   Py_RETURN_NONE;
+}
+
+// ---- Numbers of tensors ----
+
+// read_numbers(tensor): computes the numbers of a tensor on the CPU.
+PyObject* ReadNumbers(PyObject*, PyObject* object) {
+  const at::Tensor& tensor = THPVariable_Unpack(object);
+  const std::optional<torch_dialect::ElementType> type =
+      torch_dialect::ElementTypeOfNumber(static_cast<int64_t>(tensor.scalar_type()));
+  if (!type.has_value()) return Fail("a tensor of this dtype has no numbers");
+  return PyLong_FromUnsignedLongLong(
+      torch_dialect::NumbersOf(*type, tensor.const_data_ptr(), tensor.sizes(), tensor.strides()).fingerprint);
 }
 
 // ---- An empty function mode ----
@@ -197,6 +214,7 @@ PyMethodDef g_functions[] = {
     {"install", Install, METH_VARARGS, nullptr},
     {"uninstall", Uninstall, METH_NOARGS, nullptr},
     {"finish", Finish, METH_NOARGS, nullptr},
+    {"read_numbers", ReadNumbers, METH_O, nullptr},
     {"push_function_mode", PushFunctionMode, METH_NOARGS, nullptr},
     {"pop_function_mode", PopFunctionMode, METH_NOARGS, nullptr},
     {"push_dispatch_mode", PushDispatchMode, METH_O, nullptr},

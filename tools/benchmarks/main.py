@@ -43,6 +43,7 @@ class Run:
 # Each measures, stores its results and makes its tables.
 SECTIONS = {
     "steps": steps.section,
+    "numbers": steps.numbers_section,
     "functions": steps.functions_section,
     "python": steps.python_section,
     "training": process_sections.training,

@@ -16,8 +16,9 @@ import subjects as subjects_module
 import workloads
 
 UNTRACED_EVERY = 4
-# For which calls of each configuration, as in RecordingOptions.
+# For which calls of each configuration, and of which tensors, as in RecordingOptions.
 STACKS = {"none": "", "first": "first", "all": "all"}
+NUMBERS = {"none": "", "results": "results", "all": "all"}
 
 
 def measure(step, steps):
@@ -40,7 +41,8 @@ def run(args):
     rounds, untraced_rounds, ends = [], [], []
     with tempfile.TemporaryDirectory(prefix="torchtrace-bench-") as folder:
         bench = subjects_module.load_bench_module(args.runtime, args.bench_module)
-        bench.start(folder, json.dumps({"stacks": STACKS[args.stacks]}))
+        recording = {"stacks": STACKS[args.stacks], "numbers": NUMBERS[args.numbers]}
+        bench.start(folder, json.dumps(recording))
         subjects = subjects_module.make_subjects(bench, folder)
         del subjects["untraced"]
         if args.subjects:
@@ -87,6 +89,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--subjects", nargs="*", default=[])
     parser.add_argument("--stacks", choices=STACKS, default="none")
+    parser.add_argument("--numbers", choices=NUMBERS, default="none")
     subjects_module.check_empty()
     print(json.dumps(run(parser.parse_args())))
 

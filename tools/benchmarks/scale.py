@@ -124,7 +124,7 @@ def section(run):
     table = run.table(
         "scale",
         "Verbs on large traces, and DuckDB on their calls as Parquet",
-        ["", "calls", "rounds", "time", "events per second", "peak memory", "DuckDB", "its memory"],
+        ["", "calls", "time", "events per second", "peak memory", "DuckDB", "its memory"],
     )
     for name, (title, traces) in TITLES.items():
         for calls, result in results.items():
@@ -134,7 +134,6 @@ def section(run):
             table.add(
                 title,
                 count(traces * calls),
-                result["rounds"],
                 milliseconds(taken[run.clock]),
                 f"{events / taken[run.clock] / 1e6:.1f} M",
                 megabytes(taken[2]),

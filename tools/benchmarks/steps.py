@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import budgets as budgets_module
-from tables import microseconds, progress, ratio
+from tables import gigabytes, microseconds, progress, ratio
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 WORKLOADS = ("add", "mlp", "transformer")
@@ -25,11 +25,14 @@ TITLES = {
     "tokenizer": "tokenizer",
 }
 PYTHON_SUBJECTS = ("torchtrace, 0", "torchtrace, 1", "torchtrace, 2")
+PYTHON_ROWS = (*PYTHON_SUBJECTS, "torchtrace, 0,1,2")
 # How often another checkout's process and ours alternate.
 BEFORE_TURNS = 4
 # Subjects measured together in one process, by prefixes of their names.
 SUBJECTS = ("empty modes,", "hooks,", "torchtrace,", "Python tracer,")
 OBSERVERS = ("torch.profiler", "ExecutionTraceObserver", "DebugMode")
+# Rows with numbers of tensors, {overhead.py's option: subjects}.
+NUMBERS = {"all": ("torchtrace, 2", "torchtrace, 1,2"), "results": ("torchtrace, 2",)}
 
 
 def section(run):
@@ -40,10 +43,10 @@ def section(run):
         results = steps_of(run, workload)
         run.results.setdefault("steps", {})[workload] = results
         ratios[workload] = {}
-        for prefix, result in results:
+        for row, result in results:
             base, of_subjects = ratios_of(run, result)
             untraced.setdefault(workload, base)
-            ratios[workload] |= {prefix + name: each for name, each in of_subjects.items()}
+            ratios[workload] |= {row.format(name): each for name, each in of_subjects.items()}
     step_tables(run, untraced, ratios)
 
 
@@ -63,10 +66,14 @@ def ratios_of(run, result):
 
 
 def steps_of(run, workload):
-    """[(prefix of the rows, overhead.py's result)]; with --before, of two that alternate."""
+    """[(format of the rows' names, overhead.py's result)]; with --before, of two that alternate."""
     ours = command_of(HERE, workload, run.options.runtime, run.options.bench_module)
+    parts = [("{}", [*ours, "--subjects", *SUBJECTS])]
+    for which, subjects in NUMBERS.items():
+        option = "--numbers" if which == "all" else f"--numbers={which}"
+        parts.append((f"{{}} {option}", [*ours, "--numbers", which, "--subjects", *subjects]))
     # PyTorch's observers start threads, which torchtrace would watch from then on.
-    parts = [("", [*ours, "--subjects", *SUBJECTS]), ("", [*ours, "--subjects", *OBSERVERS])]
+    parts.append(("{}", [*ours, "--subjects", *OBSERVERS]))
     turns = 1
     if run.options.before is not None:
         turns = BEFORE_TURNS
@@ -77,15 +84,41 @@ def steps_of(run, workload):
             sorted(glob.glob(f"{build}/runtime/py*"))[0],
             f"{build}/bench/torchtrace_bench.so",
         )
-        parts.append(("before: ", [*before, "--subjects", "torchtrace,"]))
+        parts.append(("before: {}", [*before, "--subjects", "torchtrace,"]))
     rounds = ["--rounds", str(-(-run.options.rounds // turns))]
-    results = [(prefix, {"rounds": [], "untraced": []}) for prefix, _ in parts]
+    results = [(row, {"rounds": [], "untraced": []}) for row, _ in parts]
     for _ in range(turns):
         for (_, kept), (_, command) in zip(results, parts, strict=True):
             result = overhead([*command, *rounds], run.options.native_threads)
             for key, values in kept.items():
                 values.extend(result[key])
     return results
+
+
+def numbers_section(run):
+    """How fast the numbers of a tensor are computed, without a trace."""
+    progress("numbers")
+    command = [f"{HERE}/numbers_rate.py", "--rounds", str(run.options.rounds)]
+    command += ["--runtime", run.options.runtime, "--bench-module", run.options.bench_module]
+    results = run.results["numbers"] = overhead(command, run.options.native_threads)
+    sizes = next(iter(results.values()))
+    table = run.table(
+        "numbers",
+        "Numbers of a contiguous tensor: bytes read a second",
+        ["", *(f"{int(size) >> 20} MiB" for size in sizes)],
+    )
+    for dtype, rounds_of in results.items():
+        rates = [
+            int(size) / statistics.median(times[run.clock] for times in rounds)
+            for size, rounds in rounds_of.items()
+        ]
+        table.add(dtype, *map(gigabytes, rates))
+        run.budgets.at_least(
+            f"numbers of {dtype}, a second",
+            budgets_module.NUMBERS_BYTES_PER_SECOND[dtype],
+            min(rates),
+            gigabytes,
+        )
 
 
 def functions_section(run):
@@ -111,7 +144,10 @@ def python_section(run):
         run,
         f"python-{version}",
         f"Python {version}'s own code, as a multiple of the untraced step",
-        ratios,
+        {
+            workload: {name: of_subjects[name] for name in PYTHON_ROWS}
+            for workload, of_subjects in ratios.items()
+        },
         bases,
     )
     limit = budgets_module.PYTHON_RATIO_311 if version == "3.11" else budgets_module.PYTHON_RATIO
@@ -216,6 +252,13 @@ def step_tables(run, untraced, ratios):
         ratios["transformer"]["torchtrace, 1,2"],
         ratio,
     )
+    for workload, limit in budgets_module.NUMBERS_STEP_RATIOS.items():
+        verdict.at_most(
+            f"{TITLES[workload]}, level 2 --numbers",
+            limit,
+            ratios[workload]["torchtrace, 2 --numbers"],
+            ratio,
+        )
     share = budgets_module.RECORDING_SHARE
     times = "{:.2f} of it".format
     verdict.at_most(

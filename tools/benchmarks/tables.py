@@ -68,6 +68,10 @@ def milliseconds(seconds):
     return f"{1000 * seconds:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
 
 
+def gigabytes(size):
+    return f"{size / 1e9:.1f} GB"
+
+
 def megabytes(kb):
     return f"{kb / 1024:.0f} MiB"
 

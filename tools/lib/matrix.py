@@ -55,6 +55,7 @@ TESTS = {
     "level 2": ["dialects/torch/dispatch/dispatch_test.py"],
     "module": ["python/trace_test.py"],
     "threads": ["dialects/torch/testing/thread_test.py"],
+    "numbers": ["dialects/torch/describe/numbers_test.py", "cmd/nan_test.py"],
 }
 
 
@@ -241,17 +242,21 @@ def write(results):
     before, lines, behind = between(text, "differences")
     told = {}
     for line in "\n".join(lines).replace("\n  ", " ").splitlines():
-        if match := re.match(r"- (\S+), (\S+): ", line):
-            told[match[1], match[2]] = line
+        if match := re.match(r"- ([^:]+), (\S+): (.*)", line):
+            told |= {(pair, match[2]): match[3] for pair in match[1].split(", ")}
     for pair, columns in results.items():
         for program in PROGRAMS:
             told.pop((pair, program), None)
             if apis := columns.get(program, {}).get("differences"):
                 more = len(apis) - MOST_TOLD
                 named = ", ".join(f"`{api}`" for api in apis[:MOST_TOLD])
-                line = f"- {pair}, {program}: {named}"
-                told[pair, program] = line + f" and {more} more" * (more > 0)
-    listed = [wrapped(told[key]) for key in sorted(told, key=lambda key: (order(key[0]), key[1]))]
+                told[pair, program] = named + f" and {more} more" * (more > 0)
+    pairs = {}
+    for pair, program in sorted(told, key=lambda key: (order(key[0]), key[1])):
+        pairs.setdefault((program, told[pair, program]), []).append(pair)
+    listed = [
+        wrapped(f"- {', '.join(of)}, {program}: {text}") for (program, text), of in pairs.items()
+    ]
     DOCUMENT.write_text(before + "\n" + "\n".join(listed) + "\n\n" + behind)
 
 
