@@ -135,6 +135,8 @@ def read_calls(folder):
             call = unfinished[record["end_of_call"]]
             call.outcome, call.exception = record["outcome"], record.get("exception")
             continue
+        if "later_of_call" in record:
+            continue
         check_nesting(record, places)
         calls.append(
             Call(
@@ -224,7 +226,7 @@ def _untraced(script, *arguments, env):
     return Ended(ended.stdout, ended.stderr, ended.returncode)
 
 
-def extension(source):
+def extension(source, *options):
     """A library of C++ on top of this torch, for torch.ops.load_library. Kept in .build/."""
     import torch  # only tests that have it anyway
 
@@ -234,7 +236,7 @@ def extension(source):
     command = ["g++", "-std=c++20", "-O0", "-shared", "-fPIC", "-x", "c++", "-"]
     command += [f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"]
     command += ["-I", package / "include", "-I", package / "include/torch/csrc/api/include"]
-    command += ["-L", package / "lib", "-ltorch_cpu", "-lc10"]
+    command += ["-L", package / "lib", "-ltorch_cpu", "-lc10", *options]
     made_of = "\n".join([torch.__version__, *map(str, command), source])
     path = ROOT / ".build/extensions" / f"{hashlib.sha256(made_of.encode()).hexdigest()[:16]}.so"
     if not path.exists():
