@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -36,6 +37,7 @@ struct alignas(64) TracedApi {
     kArms,       // not an API: called before a thread may call any
   };
   Kind kind = Kind::kCall;
+  uint8_t dialects = 0;  // what the dialect keeps of it
   std::string name;
   // The callable or descriptor as Python code sees it. We own a reference.
   PyObject* object = nullptr;

@@ -161,11 +161,13 @@ std::string FunctionName(PyFunctionObject* function) {
 }  // namespace
 
 PyObject* StructMember(PyObject* object, std::string_view name) {
-  const PyMemberDef* field = Py_TYPE(object)->tp_members;
-  for (; field != nullptr && field->name != nullptr; ++field) {
-    if (field->name != name) continue;
-    PyObject* const member = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + field->offset);
-    return member == Py_None ? nullptr : member;
+  for (const PyTypeObject* type = Py_TYPE(object); type != nullptr; type = type->tp_base) {
+    const PyMemberDef* field = type->tp_members;
+    for (; field != nullptr && field->name != nullptr; ++field) {
+      if (field->name != name) continue;
+      PyObject* const member = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + field->offset);
+      return member == Py_None ? nullptr : member;
+    }
   }
   return nullptr;
 }

@@ -53,6 +53,7 @@ class KernelsAlone {
 
 bool CanBeCopied(const c10::TensorImpl& impl) {
   return impl.unsafe_storage().device_type() != c10::kMeta && impl.key_set().has(c10::DispatchKey::Dense) &&
+         !impl.key_set().has_any(c10::DispatchKeySet({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative})) &&
          (g_failed_devices.load(std::memory_order_relaxed) & KindOf(impl)) == 0;
 }
 

@@ -13,7 +13,8 @@
 
 namespace torchtrace::torch_dialect {
 
-// Whether a copy of a tensor with a storage can be tried. Not if one on its kind of device has failed before.
+// Whether a copy of a tensor with a storage can be tried: not if one on its kind of device has failed before, nor of a
+// lazy conjugate or negative, which not every device's copy computes.
 bool CanBeCopied(const c10::TensorImpl& impl);
 
 // `type`: of the tensor, whose sizes are known. One operator copies it, of which neither the program's modes, hooks and

@@ -16,9 +16,10 @@
 namespace torchtrace::torch_dialect {
 
 // Describes a tensor by its metadata, passively: it calls nothing virtual that could reach Python, adds no guard, does
-// not throw and doesn't need the GIL. `device` overrides the tensor's own when not empty (fake tensors).
+// not throw and doesn't need the GIL. `device` overrides the tensor's own when not empty (fake tensors). `inner`: whose
+// numbers are the tensor's; null: its own.
 void DescribeTensor(const at::Tensor& tensor, std::string_view subclass, ConfigBuilder* config,
-                    std::string_view device = {});
+                    std::string_view device = {}, const at::Tensor* inner = nullptr);
 
 // The same to a call's key: fails for tensors that are not strided, and for those of which more than their fields
 // matters (functorch, symbolic sizes, notes). `subclass`: a number of torch.Tensor's subclass, 0 for none.
@@ -53,6 +54,13 @@ bool IsTensorType(const PyTypeObject* type);
 // Describes any Python object, torch's objects too, as dialects/python/describe/value_describer.h says. Needs the GIL.
 void DescribePython(PyObject* value, ConfigBuilder* config);
 void AddPythonToKey(PyObject* value, CallKey* key);
+
+// The program will have written the elements of a tensor, or of those in a list or tuple. For who doesn't see
+// operators.
+void CountPythonAsWritten(PyObject* value);
+
+// What constructors take as one of a tensor's sizes, or as all of them, and not as its contents.
+bool IsSize(PyObject* value);
 
 // A tensor argument (of torch.Tensor or a subclass), with its subclass.
 void DescribePythonTensor(PyObject* tensor, ConfigBuilder* config);

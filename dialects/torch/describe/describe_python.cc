@@ -12,6 +12,7 @@
 #include "dialects/python/describe/value_describer.h"
 #include "dialects/torch/describe/describe.h"
 #include "dialects/torch/describe/enum_names.h"
+#include "dialects/torch/describe/tensor_notes.h"
 #include "tracer/cpython/interpreter.h"
 #include "tracer/python/python_patch.h"
 
@@ -207,6 +208,36 @@ void AddPythonToKey(PyObject* value, CallKey* key) {
   key->Fail();
 }
 
+namespace {
+
+// The tensor that a wrapper of torch's keeps its elements in; null: there is none. At levels above the dispatcher the
+// wrapper is all that calls take and return.
+const at::Tensor* InnerOf(const at::Tensor& wrapper, PyObject* object) {
+  const c10::DispatchKeySet keys = wrapper.unsafeGetTensorImpl()->key_set();
+  if (!keys.has(c10::DispatchKey::Python)) return nullptr;
+  PyObject* const inner = keys.has(c10::DispatchKey::NestedTensor) ? InstanceAttribute(object, "_values")    // jagged
+                                                                   : StructMember(object, "_local_tensor");  // DTensor
+  if (inner == nullptr || !PyType_IsSubtype(Py_TYPE(inner), g_types.tensor)) return nullptr;
+  const at::Tensor& tensor = THPVariable_Unpack(inner);
+  return tensor.defined() ? &tensor : nullptr;
+}
+
+}  // namespace
+
+void CountPythonAsWritten(PyObject* value) {
+  const bool is_sequence = PyList_Check(value) || PyTuple_Check(value);
+  const Py_ssize_t count = is_sequence ? Py_SIZE(value) : 1;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject* const one = is_sequence ? PySequence_Fast_ITEMS(value)[i] : value;
+    if (PyType_IsSubtype(Py_TYPE(one), g_types.tensor)) CountAsWritten(THPVariable_Unpack(one));
+  }
+}
+
+bool IsSize(PyObject* value) {
+  if (PyLong_Check(value) || THPSize_Check(value)) return true;
+  return PyIndex_Check(value) && !PySequence_Check(value) && !PyType_IsSubtype(Py_TYPE(value), g_types.tensor);
+}
+
 void DescribePythonTensor(PyObject* object, ConfigBuilder* config) {
   const at::Tensor& tensor = THPVariable_Unpack(object);
   PyTypeObject* const type = Py_TYPE(object);
@@ -215,7 +246,7 @@ void DescribePythonTensor(PyObject* object, ConfigBuilder* config) {
   // A fake tensor is a meta tensor that plays one on another device.
   PyObject* const fake = type == g_types.parameter ? nullptr : InstanceAttribute(object, "_fake_device");
   if (fake != nullptr && THPDevice_Check(fake)) device = DeviceName(reinterpret_cast<THPDevice*>(fake)->device);
-  DescribeTensor(tensor, FactsOf(type).name, config, device);
+  DescribeTensor(tensor, FactsOf(type).name, config, device, NumbersAreWanted() ? InnerOf(tensor, object) : nullptr);
 }
 
 }  // namespace torchtrace::torch_dialect

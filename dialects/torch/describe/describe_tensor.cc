@@ -76,8 +76,8 @@ const Dtype& DtypeOf(c10::ScalarType type) {
 
 }  // namespace
 
-void DescribeTensor(const at::Tensor& tensor, std::string_view subclass, ConfigBuilder* config,
-                    std::string_view device) {
+void DescribeTensor(const at::Tensor& tensor, std::string_view subclass, ConfigBuilder* config, std::string_view device,
+                    const at::Tensor* inner) {
   ConfigBuilder::Writer values = config->values();
   if (!tensor.defined()) {
     values.Undefined();
@@ -122,7 +122,7 @@ void DescribeTensor(const at::Tensor& tensor, std::string_view subclass, ConfigB
   config->EndTensor(impl.requires_grad(), subclass);
   if (cpu && c10::isIntegralType(type, /*includeBool=*/true)) config->OfferFirstNotes();
   if (g_tensor_notes_wanted.load(std::memory_order_relaxed) || config->takes_first_notes()) [[unlikely]]
-    NoteTensor(tensor, config);
+    NoteTensor(tensor, inner == nullptr ? tensor : *inner, config);
 }
 
 void DescribeTensor(const at::Tensor& tensor, uint32_t subclass, CallKey* key) {

@@ -298,7 +298,7 @@ std::optional<TensorNote::Numbers> LaterNumbers::Arrived() const {
 }
 
 std::shared_ptr<DeviceRead> ReadOnDevice(ElementType type, const void* first, std::span<const int64_t> sizes,
-                                         std::span<const int64_t> strides, int device) {
+                                         std::span<const int64_t> strides, FlippedSigns flipped, int device) {
   DeviceNumbers* numbers = g_device_numbers.load(std::memory_order_acquire);
   if (numbers == nullptr) g_device_numbers = numbers = ProcessNumbers();
   void* stream = nullptr;
@@ -306,7 +306,8 @@ std::shared_ptr<DeviceRead> ReadOnDevice(ElementType type, const void* first, st
     CountLostOnDevice(kNoStream);
     return nullptr;
   }
-  return DeviceNotes::Get().Read({type, reinterpret_cast<uintptr_t>(first), sizes, strides, device, stream}, numbers);
+  return DeviceNotes::Get().Read({type, reinterpret_cast<uintptr_t>(first), sizes, strides, device, stream, flipped},
+                                 numbers);
 }
 
 void NoteLater(const LaterNumbers& numbers, ConfigBuilder* config) {

@@ -46,7 +46,7 @@ struct LaterNumbers {
 
 // Has the tensor read on its device's current stream. Null: it can't be; that was counted.
 std::shared_ptr<DeviceRead> ReadOnDevice(ElementType type, const void* first, std::span<const int64_t> sizes,
-                                         std::span<const int64_t> strides, int device);
+                                         std::span<const int64_t> strides, FlippedSigns flipped, int device);
 
 // The tensor that `config` has described last has these numbers: they are noted on the call that is described
 // when they arrive.

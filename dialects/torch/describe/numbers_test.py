@@ -166,10 +166,24 @@ def test_kinds_of_elements():
     assert extremes(calls("kinds", "aten::mul")[0].taken[0]) == (5, 6)  # sparse
 
 
+def test_conjugate_and_negative_views():
+    """A clone has the same elements, in memory as they are seen."""
+    clones = calls("signs", "aten::clone")
+    *signs, integers = clones
+    assert [call.taken for call in signs] == [call.returned for call in signs]
+    assert integers.taken == [None]
+    found = [call.taken[0] for call in signs]
+    (plain,) = (call.taken[0] for call in calls("signs", "aten::sum"))
+    assert [numbers["norm"] for numbers in found[:2]] == [plain["norm"]] * 2
+    assert [extremes(numbers) for numbers in (found[2], found[4])] == [(-2, 3), (-1, 2)]
+    assert found[4]["-inf"] == 1
+    fingerprints = {numbers["fingerprint"] for numbers in (plain, *found)}
+    assert len(fingerprints) == len(found) + 1
+
+
 def test_tensors_without_elements_have_none():
-    meta, fake, conjugate = calls("none", "aten::clone")
-    assert meta.taken == meta.returned == fake.returned == conjugate.taken == [None]
-    assert extremes(conjugate.returned[0]) == (pytest.approx(math.sqrt(2)),) * 2
+    meta, fake = calls("none", "aten::clone")
+    assert meta.taken == meta.returned == fake.returned == [None]
     # vmap's wrapper has none at level 1, the batch inside has.
     assert extremes(calls("none", "aten::sin")[0].taken[0]) == (1, 1)
 
@@ -185,6 +199,9 @@ def test_level_4_has_the_same_results():
     for api in ("aten::_foreach_add_", "aten::_fused_adamw_"):
         of_2, of_4 = (calls("written", api, levels=levels) for levels in ("1,2", "1,4"))
         assert [call.wrote for call in of_4] == [call.wrote for call in of_2]
+    written = calls("written", "aten::_foreach_add_", levels="1,2,4")
+    assert {call.level for call in written} == {2, 4}
+    assert [bool(call.wrote) for call in written] == [call.level == 2 for call in written]
     for name, api in (
         ("operators", "aten::add"),
         ("operators", "aten::clone"),
@@ -210,6 +227,104 @@ def test_level_1_has_those_of_its_operators():
 def test_programs_compute_the_same():
     plain = untraced("tensor_numbers.py").check().stdout
     assert recorded().stdout == recorded(numbers="results").stdout == plain != ""
+
+
+ALONE = """
+import io
+import torch
+from torch.distributed.tensor import DTensor, Shard, init_device_mesh
+from torch.overrides import handle_torch_function, has_torch_function
+def show(value):
+    if has_torch_function((None,)):
+        return handle_torch_function(show, (), value)
+def filled(make, fill):
+    value = make()
+    fill(value)
+    return value
+ones = torch.ones(2)
+
+show("unwritten")
+show(torch.Tensor(3))
+show(torch.FloatTensor(2, 2))
+show(torch.Tensor(torch.Size([3])))
+show(ones.new(3))
+show(ones.new_empty(3))
+show(torch.ops.aten.empty.memory_format([3]))
+show(torch.empty(3).unsqueeze_(0))
+show(torch.empty(2, 3).t_())
+show(torch.empty(3).requires_grad_())
+show(torch.empty(3).detach_())
+show(torch.nn.Parameter(torch.empty(3)))
+show(torch.ones(1).resize_(3).data)
+show(torch.empty(3).set_(torch.empty(4)))
+with torch.inference_mode():
+    show(torch.empty(4).view(2, 2))
+    show(torch.empty(2).unsqueeze_(0))
+
+def fill_data(value):
+    value.data[:] = 1
+def fill_slice(value):
+    value[:1].fill_(1)
+    value[1] = 1
+show("written")
+show(torch.Tensor([1, 1]))
+show(torch.Tensor(ones))
+show(ones)
+show(ones.new([1, 1]))
+show(filled(lambda: torch.Tensor(2), lambda value: value.fill_(1)))
+show(filled(lambda: torch.empty(2), fill_data))
+show(filled(lambda: torch.empty(1).resize_(2), lambda value: value.data.fill_(1)))
+show(filled(lambda: torch.empty(2).unsqueeze_(0), lambda value: value.copy_(ones)))
+show(filled(lambda: torch.empty(2), lambda value: torch.mul(ones, ones, out=value.data)))
+show(filled(lambda: torch.empty(2), lambda value: torch._foreach_copy_([value.data], [ones])))
+show(filled(lambda: torch.empty(2), torch.nn.init.ones_))
+file = io.BytesIO()
+torch.save(ones, file)
+file.seek(0)
+show(torch.load(file))
+with torch.inference_mode():
+    show(filled(lambda: torch.empty(2), fill_slice))
+
+show("wrappers")
+torch.distributed.init_process_group(
+    "gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+mesh = init_device_mesh("cpu", (1,))
+local = torch.tensor([1.0, float("nan"), 5.0])
+whole = DTensor.from_local(local, mesh, [Shard(0)])
+show(whole)
+show(torch.nn.Parameter(whole))
+show(whole + 1)
+jagged = torch.nested.nested_tensor([torch.ones(2), torch.full((1,), 4.0)], layout=torch.jagged)
+show(jagged)
+show(jagged * 2)
+torch.distributed.destroy_process_group()
+"""
+
+
+@functools.cache
+def shown(levels):
+    """The numbers of what the program shows, by section."""
+    traced = trace(ALONE, levels=levels, options=("--numbers",)).check()
+    found = {}
+    for line in tool("dump", traced.folder, "--format", "jsonl").splitlines():
+        record = json.loads(line)
+        if record["api"] == "__main__.show" and isinstance(record["args"][0], str):
+            section = found.setdefault(record["args"][0], [])
+        elif record["api"] == "__main__.show":
+            section += NotedCall(record).taken
+    return found
+
+
+@pytest.mark.parametrize("levels", ["1", "1,2"])
+def test_memory_at_level_1(levels):
+    assert shown(levels)["unwritten"] == [None] * 15
+    assert [extremes(numbers)[1] for numbers in shown(levels)["written"]] == [1] * 13
+
+
+@pytest.mark.parametrize("levels", ["1", "1,2"])
+def test_wrappers_have_the_numbers_of_what_they_wrap(levels):
+    found = [(numbers["nan"], *extremes(numbers)) for numbers in shown(levels)["wrappers"]]
+    assert found == [(1, 1, 5), (1, 1, 5), (1, 2, 6), (0, 1, 4), (0, 2, 8)]
 
 
 STOPPED = """

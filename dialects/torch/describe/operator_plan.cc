@@ -41,6 +41,25 @@ bool IsAmong(std::string_view name, std::span<const std::string_view> names) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+// Of an operator or a function, by its name alone.
+bool OnlyAllocates(std::string_view name) {
+  static constexpr std::string_view kNames[] = {"empty",
+                                                "empty_like",
+                                                "empty_permuted",
+                                                "empty_quantized",
+                                                "empty_strided",
+                                                "new_empty",
+                                                "new_empty_strided",
+                                                "_empty_affine_quantized",
+                                                "_empty_per_channel_affine_quantized",
+                                                "resize",
+                                                "resize_",
+                                                "resize_as",
+                                                "resize_as_",
+                                                "_resize_output_"};
+  return IsAmong(name, kNames);
+}
+
 // What an operator does with the elements of its tensors, by its schema.
 class ElementPlan {
  public:
@@ -198,25 +217,23 @@ class Describer {
 
 }  // namespace
 
-bool OnlyAllocates(std::string_view api) {
-  static constexpr std::string_view kNames[] = {"empty",
-                                                "empty_like",
-                                                "empty_permuted",
-                                                "empty_quantized",
-                                                "empty_strided",
-                                                "new_empty",
-                                                "new_empty_strided",
-                                                "_empty_affine_quantized",
-                                                "_empty_per_channel_affine_quantized",
-                                                "resize",
-                                                "resize_",
-                                                "resize_as_",
-                                                "_resize_output_"};
-  if (const size_t colon = api.rfind("::"); colon != std::string_view::npos) {
-    api.remove_prefix(colon + 2);
-    return IsAmong(api.substr(0, api.find('.')), kNames);
+MemoryUse MemoryUseOf(std::string_view api) {
+  static constexpr std::string_view kNewViews[] = {"as_strided_", "set_", "squeeze_",   "swapaxes_",
+                                                   "swapdims_",   "t_",   "transpose_", "unsqueeze_"};
+  static constexpr std::string_view kWriteNothing[] = {"detach_", "rename_", "requires_grad_", "share_memory_"};
+  // An operator's overload is no part of its name.
+  constexpr std::string_view kOperators = "torch.ops.";
+  if (api.starts_with(kOperators)) {
+    api.remove_prefix(std::min(api.find('.', kOperators.size()) + 1, api.size()));
+    api = api.substr(0, api.find('.'));
   }
-  return IsAmong(api.substr(api.rfind('.') + 1), kNames);
+  const std::string_view name = api.substr(api.rfind('.') + 1);
+  if (OnlyAllocates(name)) return MemoryUse::kAllocates;
+  if (name == "new" || name.ends_with("Tensor")) return MemoryUse::kMayAllocate;
+  if (IsAmong(name, kNewViews)) return MemoryUse::kMakesNewView;
+  if (name == "__setitem__") return MemoryUse::kWrites;
+  if (!name.ends_with('_') || name.ends_with("__") || IsAmong(name, kWriteNothing)) return MemoryUse::kUnknown;
+  return MemoryUse::kWrites;
 }
 
 void OperatorPlans::WatchRemovals() {

@@ -49,9 +49,15 @@ struct OperatorPlan {
   size_t source = 0;              // what it then copies
 };
 
-// Whether a call of this name ("torch.empty", "aten::resize_", with or without an overload) returns memory without
-// contents, or changes what a tensor shows of its memory.
-bool OnlyAllocates(std::string_view api);
+// What a call of torch's API does with memory, as far as its name tells ("torch.Tensor.zero_").
+enum class MemoryUse : uint8_t {
+  kUnknown,
+  kAllocates,     // returns memory without contents, or shows more of a tensor's
+  kMayAllocate,   // returns memory without contents if its arguments are sizes (torch.Tensor)
+  kMakesNewView,  // of its first argument's memory, in place
+  kWrites,        // its first argument's memory
+};
+MemoryUse MemoryUseOf(std::string_view api);
 
 // Appends the description of one argument to a ConfigBuilder or to a call's key. A C++ value is described like the
 // value that it is boxed into.

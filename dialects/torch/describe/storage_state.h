@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 
+#include "dialects/torch/numbers/element_type.h"
 #include "serialize/model/tensor_notes.h"
 
 namespace torchtrace::torch_dialect {
@@ -26,6 +27,7 @@ struct ReadElements {
   bool known = false;
   bool will_change = false;  // PyTorch adds one to the version once the call that wrote them has ended
   uint8_t type = 0;
+  FlippedSigns flipped = {};
   uint8_t dims = 0;
   uint32_t version = 0;
   uint32_t unknown_writes = 0;  // before it was read
@@ -46,7 +48,7 @@ struct StorageState {
   std::atomic<bool> written = true;
   bool under_way = false;                     // asynchronous work writes it, or did
   std::optional<uint32_t> allocated_at = {};  // the version of the tensor that was allocated
-  uint32_t new_views = 0;                     // since then; each adds one to the version
+  uint32_t new_views = 0;                     // by how much other views of the tensor have raised it since then
   std::optional<uint32_t> version = {};       // of the tensor that was described last
   // The last ones first. A matrix and its transpose are often read in turn.
   std::array<ReadElements, 2> read;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstddef>
+#include <optional>
 
 namespace torchtrace::torch_dialect {
 namespace {
@@ -35,6 +36,19 @@ bool ArePagesReadable(const char* from, const char* to) {
   return true;
 }
 
+// Nothing: other bits than signs differ.
+std::optional<FlippedSigns> FlippedSignsOf(const c10::TensorImpl& impl) {
+  const bool negative = impl.key_set().has(c10::DispatchKey::Negative);
+  const bool conjugate = impl.key_set().has(c10::DispatchKey::Conjugate);
+  const FlippedSigns flipped = {.real = negative, .imaginary = negative != conjugate};
+  if (!negative && !conjugate) [[likely]]
+    return flipped;
+  const c10::ScalarType type = c10::typeMetaToScalarType(impl.dtype());
+  if (c10::isComplexType(type)) return flipped;
+  if (conjugate || !c10::isFloatingType(type) || c10::isFloat8Type(type)) return std::nullopt;
+  return flipped;
+}
+
 }  // namespace
 
 bool IsReadable(const TensorElements& elements, int64_t most_bytes) {
@@ -45,14 +59,16 @@ TensorElements ElementsOf(const c10::TensorImpl& impl, c10::DeviceType device) {
   if (impl.key_set().has_any(c10::sparse_ks | c10::sparse_csr_ks | c10::mkldnn_ks | c10::functorch_transforms_ks |
                              c10::python_ks | c10::DispatchKeySet(c10::DispatchKey::Functionalize) |
                              c10::DispatchKeySet(c10::DispatchKey::NestedTensor)) ||
-      impl.has_symbolic_sizes_strides() || !impl.has_storage() || !impl.unsafe_storage() ||
-      impl.unsafe_storage().device_type() != device) {
+      impl.has_symbolic_sizes_strides() || !impl.dtype().isScalarType() || !impl.has_storage() ||
+      !impl.unsafe_storage() || impl.unsafe_storage().device_type() != device) {
     return {};
   }
   const c10::IntArrayRef sizes = impl.sizes_default(), strides = impl.strides_default();
   for (const int64_t size : sizes) {
     if (size == 0) return {.empty = true};
   }
+  const std::optional<FlippedSigns> flipped = FlippedSignsOf(impl);
+  if (!flipped) return {};
   const c10::Storage& storage = impl.unsafe_storage();
   const char* const start = DataOf(storage);
   const c10::SymInt bytes = storage.sym_nbytes();
@@ -72,7 +88,8 @@ TensorElements ElementsOf(const c10::TensorImpl& impl, c10::DeviceType device) {
     return {};
   }
   return {.first = start + static_cast<size_t>(offset) * itemsize,
-          .end = start + (static_cast<size_t>(last) + 1) * itemsize};
+          .end = start + (static_cast<size_t>(last) + 1) * itemsize,
+          .flipped = *flipped};
 }
 
 }  // namespace torchtrace::torch_dialect

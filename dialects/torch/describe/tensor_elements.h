@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "dialects/torch/numbers/element_type.h"
+
 namespace torchtrace::torch_dialect {
 
 // The fields behind TensorImpl's accessors that may call Python: a derived class may name a protected member, and a
@@ -22,11 +24,12 @@ struct PassiveFields : c10::TensorImpl {
 
 // What one tensor's memory holds.
 struct TensorElements {
-  // The first element; null if there is none, or they are not in memory of that device that can be read as it is, or
-  // the sizes are unknown.
+  // The first element; null if there is none, or they are not in memory of that device that can be read as it is (but
+  // for signs), or the sizes are unknown.
   const char* first = nullptr;
   const char* end = nullptr;  // behind the last one in memory
   bool empty = false;         // there are no elements, and the sizes are known
+  FlippedSigns flipped = {};
 };
 TensorElements ElementsOf(const c10::TensorImpl& impl, c10::DeviceType device = c10::kCPU);
 

@@ -4,8 +4,10 @@
 #include <c10/core/TensorImpl.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,6 +20,7 @@
 #include "dialects/torch/describe/object_numbers.h"
 #include "dialects/torch/describe/tensor_elements.h"
 #include "dialects/torch/describe/tensor_numbers.h"
+#include "dialects/torch/numbers/row_major.h"
 #include "serialize/model/tensor_notes.h"
 #include "tracer/record/recorder.h"
 
@@ -46,62 +49,52 @@ std::atomic<bool> g_identities{false};
 std::atomic<bool> g_ranges{false};
 std::atomic<uint64_t> g_contents_bytes{0};
 
-// Calls `visit(element)` for the address of each, in row-major order.
-template <typename Visit>
-void ForEachElement(const c10::TensorImpl& impl, const char* first, const Visit& visit) {
-  const auto itemsize = static_cast<int64_t>(impl.dtype().itemsize());
-  const int64_t count = impl.numel_default();
-  if (impl.is_contiguous_default(c10::MemoryFormat::Contiguous)) {
-    for (int64_t i = 0; i < count; ++i) visit(first + i * itemsize);
-    return;
-  }
+StridedElements Strided(const c10::TensorImpl& impl, const TensorElements& elements) {
   const c10::IntArrayRef sizes = impl.sizes_default(), strides = impl.strides_default();
-  std::vector<int64_t> index(sizes.size());
-  for (int64_t i = 0; i < count; ++i) {
-    visit(first);
-    for (size_t d = sizes.size(); d-- > 0;) {
-      first += strides[d] * itemsize;
-      if (++index[d] < sizes[d]) break;
-      first -= sizes[d] * strides[d] * itemsize;
-      index[d] = 0;
-    }
-  }
+  const size_t itemsize = impl.dtype().itemsize();
+  const bool is_complex = c10::isComplexType(c10::typeMetaToScalarType(impl.dtype()));
+  return {.first = reinterpret_cast<const std::byte*>(elements.first),
+          .element_size = itemsize,
+          .sizes = {sizes.data(), sizes.size()},
+          .strides = {strides.data(), strides.size()},
+          .flipped = elements.flipped,
+          .part_size = is_complex ? itemsize / 2 : itemsize};
 }
 
 // Without an option, nothing is read of a tensor that is scattered over more memory.
 constexpr int64_t kMaxSpanBytes = 256 << 10;
 
 template <typename Integer>
-TensorNote::Range RangeOf(const c10::TensorImpl& impl, const char* first) {
-  Integer least, most;
-  std::memcpy(&least, first, sizeof least);
-  most = least;
-  ForEachElement(impl, first, [&](const char* element) {
-    Integer value;
-    std::memcpy(&value, element, sizeof value);
-    least = std::min(least, value);
-    most = std::max(most, value);
+TensorNote::Range RangeOf(const StridedElements& elements) {
+  Integer least = std::numeric_limits<Integer>::max(), most = std::numeric_limits<Integer>::min();
+  ForEachBlock(elements, [&](const std::byte* block, size_t count) {
+    for (size_t i = 0; i < count; ++i) {
+      Integer value;
+      std::memcpy(&value, block + i * sizeof value, sizeof value);
+      least = std::min(least, value);
+      most = std::max(most, value);
+    }
   });
   return {static_cast<int64_t>(least), static_cast<int64_t>(most)};
 }
 
-std::optional<TensorNote::Range> RangeOf(const c10::TensorImpl& impl, const char* first) {
-  switch (c10::typeMetaToScalarType(impl.dtype())) {
+std::optional<TensorNote::Range> RangeOf(c10::ScalarType type, const StridedElements& elements) {
+  switch (type) {
     case c10::ScalarType::Bool:
     case c10::ScalarType::Byte:
-      return RangeOf<uint8_t>(impl, first);
+      return RangeOf<uint8_t>(elements);
     case c10::ScalarType::Char:
-      return RangeOf<int8_t>(impl, first);
+      return RangeOf<int8_t>(elements);
     case c10::ScalarType::Short:
-      return RangeOf<int16_t>(impl, first);
+      return RangeOf<int16_t>(elements);
     case c10::ScalarType::Int:
-      return RangeOf<int32_t>(impl, first);
+      return RangeOf<int32_t>(elements);
     case c10::ScalarType::Long:
-      return RangeOf<int64_t>(impl, first);
+      return RangeOf<int64_t>(elements);
     case c10::ScalarType::UInt16:
-      return RangeOf<uint16_t>(impl, first);
+      return RangeOf<uint16_t>(elements);
     case c10::ScalarType::UInt32:
-      return RangeOf<uint32_t>(impl, first);
+      return RangeOf<uint32_t>(elements);
     default:
       return std::nullopt;
   }
@@ -113,7 +106,7 @@ void SeeNans(const FoundNumbers& found, Elements elements) {
   if (found.later.read != nullptr) seen.later.push_back(found.later.read);
 }
 
-void TakeNotes(const c10::TensorImpl& impl, ConfigBuilder* config) {
+void TakeNotes(const c10::TensorImpl& impl, const c10::TensorImpl& inner, ConfigBuilder* config) {
   TensorNote note;
   const WhichNumbers numbers = g_which_numbers.load(std::memory_order_relaxed);
   const Elements elements = config->elements();
@@ -124,8 +117,9 @@ void TakeNotes(const c10::TensorImpl& impl, ConfigBuilder* config) {
     note.identity = IdentityOf(impl, number);
     if (has_numbers) {
       PollDeviceNotes();
+      const TensorNumber of_inner = &inner == &impl ? number : NumberOf(inner, StorageOf(inner), /*with_state=*/true);
       const FoundNumbers found =
-          NumbersOfTensor(impl, number.state.get(), elements, /*arguments=*/numbers == WhichNumbers::kAll);
+          NumbersOfTensor(inner, of_inner.state.get(), elements, /*arguments=*/numbers == WhichNumbers::kAll);
       note.numbers = found.now;
       if (g_stops_on_nan.load(std::memory_order_relaxed)) [[unlikely]]
         SeeNans(found, elements);
@@ -140,19 +134,21 @@ void TakeNotes(const c10::TensorImpl& impl, ConfigBuilder* config) {
   std::string contents;
   const TensorElements memory =
       contents_bytes != 0 || of_all_calls || of_first_call ? ElementsOf(impl) : TensorElements();
-  if (const char* const first = memory.first; first != nullptr) {
+  if (memory.first != nullptr) {
+    const StridedElements in_memory = Strided(impl, memory);
     const int64_t count = impl.numel_default();
     const bool has_range =
         count <= kMaxRangeElements && (of_all_calls || (of_first_call && IsReadable(memory, kMaxSpanBytes)));
-    if (has_range) note.range = RangeOf(impl, first);
-    const size_t itemsize = impl.dtype().itemsize();
-    const size_t bytes = static_cast<size_t>(count) * itemsize;
+    if (has_range) note.range = RangeOf(c10::typeMetaToScalarType(impl.dtype()), in_memory);
+    const size_t bytes = static_cast<size_t>(count) * in_memory.element_size;
     if (bytes <= contents_bytes || (has_range && count <= kMaxKeptElements)) {
-      if (impl.is_contiguous_default(c10::MemoryFormat::Contiguous)) {
-        note.contents = std::string_view(first, bytes);
+      if (impl.is_contiguous_default(c10::MemoryFormat::Contiguous) && !memory.flipped.any()) {
+        note.contents = std::string_view(memory.first, bytes);
       } else {
         contents.reserve(bytes);
-        ForEachElement(impl, first, [&](const char* element) { contents.append(element, itemsize); });
+        ForEachBlock(in_memory, [&](const std::byte* block, size_t elements_of_block) {
+          contents.append(reinterpret_cast<const char*>(block), elements_of_block * in_memory.element_size);
+        });
         note.contents = contents;
       }
     }
@@ -162,12 +158,21 @@ void TakeNotes(const c10::TensorImpl& impl, ConfigBuilder* config) {
 
 }  // namespace
 
-void NoteTensor(const at::Tensor& tensor, ConfigBuilder* config) {
+void NoteTensor(const at::Tensor& tensor, const at::Tensor& inner, ConfigBuilder* config) {
   try {
-    TakeNotes(*tensor.unsafeGetTensorImpl(), config);
+    TakeNotes(*tensor.unsafeGetTensorImpl(), *inner.unsafeGetTensorImpl(), config);
   } catch (const c10::Error& error) {
     Recorder::Get()->CountLost("tensors without notes",
                                [&error] { return std::string(error.what_without_backtrace()); });
+  }
+}
+
+void CountAsWritten(const at::Tensor& tensor) {
+  try {
+    const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+    const TensorNumber number = NumberOf(impl, StorageOf(impl), /*with_state=*/true);
+    if (number.state != nullptr) number.state->written = true;
+  } catch (const c10::Error&) {  // it has no storage
   }
 }
 

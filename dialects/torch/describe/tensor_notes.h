@@ -37,7 +37,12 @@ class WithoutNumbers {
 // DescribeTensor calls this after each tensor. It is as passive: it reads elements on the CPU, from memory that is
 // already there, and numbers on CUDA devices (device_notes.h); for first notes (ConfigBuilder), which need no option,
 // it first checks that the memory is readable.
-void NoteTensor(const at::Tensor& tensor, ConfigBuilder* config);
+//
+// `inner`: whose numbers are the tensor's: itself, or what it wraps.
+void NoteTensor(const at::Tensor& tensor, const at::Tensor& inner, ConfigBuilder* config);
+
+// The tensor's memory is written now, whatever its version tells.
+void CountAsWritten(const at::Tensor& tensor);
 
 // Gives numbers to the tensors that have Python objects, and to their gradients, and returns the last number: objects
 // with higher numbers were made later. Nothing if Python's objects can't be listed. Needs the GIL.

@@ -47,13 +47,14 @@ struct Readable {
   const char* first;
   std::span<const int64_t> sizes;
   std::span<const int64_t> strides;
+  FlippedSigns flipped;
   int device;                     // of CUDA; -1: another one
   const c10::TensorImpl* copied;  // a tensor of another device than the CPU and CUDA, else null
 
   FoundNumbers Read() const {
     if (copied != nullptr) return {NumbersOfCopy(*copied, type)};
-    if (device < 0) return {NotedNumbers(NumbersOf(type, first, sizes, strides))};
-    return {{}, {ReadOnDevice(type, first, sizes, strides, device), ShapeSeed(type, sizes)}};
+    if (device < 0) return {NotedNumbers(NumbersOf(type, first, sizes, strides, flipped))};
+    return {{}, {ReadOnDevice(type, first, sizes, strides, flipped, device), ShapeSeed(type, sizes)}};
   }
 };
 
@@ -73,9 +74,7 @@ bool MayBeRead(const c10::TensorImpl& impl, const TensorElements& elements) {
 
 std::optional<Readable> ReadableOf(const c10::TensorImpl& impl) {
   const std::optional<ElementType> type = TypeOf(impl);
-  if (!type || impl.key_set().has_any(c10::DispatchKeySet({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative}))) {
-    return std::nullopt;
-  }
+  if (!type) return std::nullopt;
   const c10::DeviceType on = impl.unsafe_storage().device_type();
   const bool cuda = on == c10::kCUDA, copied = !cuda && on != c10::kCPU;
   if (copied && !CanBeCopied(impl)) return std::nullopt;
@@ -87,6 +86,7 @@ std::optional<Readable> ReadableOf(const c10::TensorImpl& impl) {
                   elements.first,
                   Span(impl.sizes_default()),
                   Span(impl.strides_default()),
+                  elements.flipped,
                   device,
                   copied && !elements.empty ? &impl : nullptr};
 }
@@ -117,6 +117,7 @@ ReadElements ElementsToRead(const c10::TensorImpl& impl, const Readable& readabl
   read.unknown_writes = g_unknown_writes.load(std::memory_order_relaxed);
   read.version = version.value_or(0);
   read.type = static_cast<uint8_t>(readable.type);
+  read.flipped = readable.flipped;
   read.first = readable.first;
   read.storage_bytes = impl.unsafe_storage().sym_nbytes().as_int_unchecked();
   for (size_t i = 0; i < readable.sizes.size(); ++i) {
@@ -154,8 +155,8 @@ ReadElements* FindRead(StorageState* state, const ReadElements& wanted) {
   if (!wanted.known) return nullptr;
   for (ReadElements& read : state->read) {
     if (!read.known || read.unknown_writes != wanted.unknown_writes || read.first != wanted.first ||
-        read.type != wanted.type || read.dims != wanted.dims || read.storage_bytes != wanted.storage_bytes ||
-        read.sizes != wanted.sizes || read.strides != wanted.strides) {
+        read.type != wanted.type || read.flipped != wanted.flipped || read.dims != wanted.dims ||
+        read.storage_bytes != wanted.storage_bytes || read.sizes != wanted.sizes || read.strides != wanted.strides) {
       continue;
     }
     if (read.version == wanted.version || (read.will_change && read.version + 1 == wanted.version)) return &read;
@@ -173,9 +174,9 @@ FoundNumbers NumbersIn(StorageState* state, const c10::TensorImpl& impl, Element
   const bool first_seen = !std::exchange(state->seen, true);
   const std::optional<uint32_t> version_before = std::exchange(state->version, version);
   const bool changed = first_seen || !version.has_value() || version_before != version;
-  const bool was_written =
-      state->written ||
-      (version.has_value() && (!state->allocated_at.has_value() || *version - *state->allocated_at > state->new_views));
+  // An alias with a version of its own (`x.data`) may have a lower one.
+  const bool was_written = state->written || (version.has_value() && state->allocated_at.has_value() &&
+                                              *version > uint64_t{*state->allocated_at} + state->new_views);
   switch (elements) {
     case Elements::kUnread:
     case Elements::kUnnoted:
@@ -183,7 +184,7 @@ FoundNumbers NumbersIn(StorageState* state, const c10::TensorImpl& impl, Element
     case Elements::kAllocated:
       state->written = false;
       state->allocated_at = version;
-      state->new_views = first_seen ? 0 : 1;  // resize_ raises the version
+      state->new_views = changed ? 0 : 1;  // resize_ raises the version
       state->under_way = false;
       Forget(state);
       return {};
@@ -196,10 +197,11 @@ FoundNumbers NumbersIn(StorageState* state, const c10::TensorImpl& impl, Element
       if (!first_seen) return {};
       break;
     case Elements::kNewView:
-      ++state->new_views;
+      // Level 2 comes before the call raises the version.
+      state->new_views += changed && version.has_value() ? *version - version_before.value_or(*version) : 1;
       return {};
     case Elements::kReturned:
-      if (state->under_way || (!was_written && version.has_value())) return {};
+      if (state->under_way || !was_written) return {};
       break;
     case Elements::kRead:
       state->under_way = false;

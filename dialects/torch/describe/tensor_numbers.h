@@ -25,7 +25,7 @@ inline std::atomic<bool> g_reads_are_kept{false};
 // - what asynchronous work writes, until the next call takes it.
 // - views that show more than 256 MiB by showing elements again and again, and more than 1 GiB of memory that PyTorch
 //   didn't allocate (files).
-// - meta, fake and functorch's tensors, symbolic sizes, conjugates and negatives whose elements are not computed yet.
+// - meta, fake and functorch's tensors, symbolic sizes, negative views of integers.
 //
 // Of sparse and nested tensors those of their values; of quantized ones those of the integers. An argument, or a result
 // of a call of unknown schema, is read only if exactly its elements (storage, memory, dtype, order, version) are not

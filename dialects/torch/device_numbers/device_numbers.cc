@@ -41,13 +41,6 @@ void CountForks() {
       pthread_atfork(nullptr, nullptr, [] { g_forks.fetch_add(1, std::memory_order_relaxed); });
 }
 
-uint32_t PartBytes(ElementType type) {
-  const auto bytes = static_cast<uint32_t>(ElementSize(type));
-  const bool complex =
-      type == ElementType::kComplex32 || type == ElementType::kComplex64 || type == ElementType::kComplex128;
-  return complex ? bytes / 2 : bytes;
-}
-
 // Sizes and strides for the kernel: without dimensions of size 1, and neighbours that can be walked as one are one.
 // False: too many are left.
 bool SetDimensions(const DeviceTensor& tensor, KernelArguments* arguments) {
@@ -69,9 +62,9 @@ bool SetDimensions(const DeviceTensor& tensor, KernelArguments* arguments) {
   }
   const bool contiguous = count == 0 || (count == 1 && arguments->strides[0] == bytes);
   arguments->dimensions = contiguous ? 0 : count;
-  arguments->aligned = contiguous && tensor.data % kKernelUnitBytes == 0 ? kKernelUnitBytes
-                       : tensor.data % PartBytes(tensor.type) == 0       ? 0
-                                                                         : 1;
+  arguments->flipped = uint32_t{tensor.flipped.real} | uint32_t{tensor.flipped.imaginary} << 1;
+  const bool in_units = contiguous && arguments->flipped == 0 && tensor.data % kKernelUnitBytes == 0;
+  arguments->aligned = in_units ? kKernelUnitBytes : tensor.data % PartSize(tensor.type) == 0 ? 0 : 1;
   return true;
 }
 

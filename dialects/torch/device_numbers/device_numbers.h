@@ -44,6 +44,7 @@ struct DeviceTensor {
   std::span<const int64_t> strides;
   int device;    // PyTorch's number of it
   void* stream;  // a cudaStream_t of that device
+  FlippedSigns flipped = {};
 };
 
 enum class Launched : uint8_t {

@@ -33,7 +33,7 @@ struct Arguments {
   u32 type;        // ElementType
   u32 dimensions;  // 0: the elements are contiguous
   u32 aligned;     // 16: `data` and contiguous units are; 1: elements aren't; else they and their parts are
-  u32 unused;
+  u32 flipped;     // 1, 2: the signs of real, imaginary parts; then not aligned to 16
   i64 sizes[kMostDimensions];
   i64 strides[kMostDimensions];  // in bytes
 };
@@ -218,8 +218,9 @@ __device__ __noinline__ Unit Gather(const Arguments& arguments, u64 first, u32 c
     }
 #pragma unroll 1
     for (u32 part = 0; part < bytes; part += part_bytes, at += part_bytes) {
-      const u64 bits = LoadPart(from + part, part_bytes, arguments.aligned != 1) << (8 * (at % 8));
-      (at < 8 ? unit.words[0] : unit.words[1]) |= bits;
+      const u64 flips = part == 0 ? arguments.flipped & 1 : arguments.flipped >> 1;
+      const u64 bits = LoadPart(from + part, part_bytes, arguments.aligned != 1) ^ flips << (8 * part_bytes - 1);
+      (at < 8 ? unit.words[0] : unit.words[1]) |= bits << (8 * (at % 8));
     }
     from += stride;
     --left;

@@ -38,7 +38,7 @@ struct KernelArguments {
   uint32_t type;
   uint32_t dimensions;
   uint32_t aligned;
-  uint32_t unused;
+  uint32_t flipped;
   int64_t sizes[kMostKernelDimensions];
   int64_t strides[kMostKernelDimensions];
 };

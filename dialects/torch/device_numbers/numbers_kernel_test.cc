@@ -46,9 +46,10 @@ DeviceNumbers& Device() {
   return device->numbers;
 }
 
-Numbers OnDevice(ElementType type, const void* data, const Shape& sizes, const Shape& strides) {
+Numbers OnDevice(ElementType type, const void* data, const Shape& sizes, const Shape& strides,
+                 FlippedSigns flipped = {}) {
   static int stream;
-  const DeviceTensor tensor = {type, reinterpret_cast<uintptr_t>(data), sizes, strides, 0, &stream};
+  const DeviceTensor tensor = {type, reinterpret_cast<uintptr_t>(data), sizes, strides, 0, &stream, flipped};
   EXPECT_EQ(Device().Launch(tensor, 7), Launched::kYes);
   Numbers result;
   int visits = 0;
@@ -85,6 +86,23 @@ TEST_P(NumbersKernelTypeTest, AnyStrides) {
                                     << testing::PrintToString(view.sizes));
     const std::byte* const first = data.data() + view.offset * static_cast<int64_t>(ElementSize(type));
     ExpectEqual(OnDevice(type, first, view.sizes, view.strides), NumbersOf(type, first, view.sizes, view.strides));
+  }
+}
+
+TEST(NumbersKernelTest, FlippedSigns) {
+  using enum ElementType;
+  for (const ElementType type : {kFloat16, kBfloat16, kFloat32, kFloat64, kComplex32, kComplex64, kComplex128}) {
+    const Bytes data = MakeElements(type, 2000, 1);
+    for (const FlippedSigns flipped :
+         {FlippedSigns{true, false}, FlippedSigns{false, true}, FlippedSigns{true, true}}) {
+      SCOPED_TRACE(testing::Message() << "type " << static_cast<int>(type) << flipped.real << flipped.imaginary);
+      const auto expect_equal = [&](const Shape& sizes, const Shape& strides) {
+        ExpectEqual(OnDevice(type, data.data(), sizes, strides, flipped),
+                    NumbersOf(type, data.data(), sizes, strides, flipped));
+      };
+      expect_equal({1001}, {1});
+      expect_equal({30, 50}, {1, 31});
+    }
   }
 }
 

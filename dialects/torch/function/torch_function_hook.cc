@@ -22,6 +22,7 @@
 #include "dialects/torch/describe/describe.h"
 #include "dialects/torch/describe/operator_plan.h"
 #include "dialects/torch/describe/tensor_notes.h"
+#include "dialects/torch/describe/tensor_numbers.h"
 #include "serialize/base/version_spans.h"
 
 namespace torchtrace::torch_dialect {
@@ -53,9 +54,9 @@ std::vector<HandedOn> FunctionProtocol(const TorchVersion& torch) {
 }
 
 struct OpenFunction {
-  bool open = false;       // the thread is inside a call of level 1: what that calls is not recorded
-  bool recorded = false;   // and that call was recorded
-  bool allocates = false;  // it returns memory without contents
+  bool open = false;      // the thread is inside a call of level 1: what that calls is not recorded
+  bool recorded = false;  // and that call was recorded
+  Elements results = Elements::kReturned;
   // What a running backward pass interrupted: what the pass calls of Python is recorded again.
   OpenFunction* interrupted = nullptr;
 };
@@ -119,12 +120,50 @@ void EndFunction(PyObject* result) {
     return EndBackward();
   }
   t_function.open = false;
-  const bool allocates = std::exchange(t_function.allocates, false);
+  const Elements results = std::exchange(t_function.results, Elements::kReturned);
   if (!t_function.recorded) return;
-  EndCall(result, [allocates](PyObject* value, ConfigBuilder* config) {
-    if (allocates) config->SetElements(Elements::kAllocated);
+  EndCall(result, [results](PyObject* value, ConfigBuilder* config) {
+    config->SetElements(results);
     DescribePython(value, config);
   });
+}
+
+PyObject* FirstOf(const CallArguments& arguments) {
+  if (arguments.self != nullptr) return arguments.self;
+  return arguments.count == 0 ? nullptr : arguments.positional[0];
+}
+
+PyObject* OutputOf(const CallArguments& arguments) {
+  constexpr std::string_view kOutput = "out";
+  if (arguments.keywords != nullptr) return FindInDict(arguments.keywords, kOutput);
+  for (Py_ssize_t i = 0; arguments.names != nullptr && i < PyTuple_GET_SIZE(arguments.names); ++i) {
+    if (TextIs(PyTuple_GET_ITEM(arguments.names, i), kOutput)) return arguments.positional[arguments.count + i];
+  }
+  return nullptr;
+}
+
+// Level 2 sees what happens to memory. Without it, the names of functions tell.
+bool TracksMemory() { return NumbersAreWanted() && !g_reads_are_kept.load(std::memory_order_relaxed); }
+
+// Of a call whose arguments were described; returns what its results are.
+Elements TrackMemory(MemoryUse use, const CallArguments& arguments) {
+  if (PyObject* const output = OutputOf(arguments)) CountPythonAsWritten(output);
+  switch (use) {
+    case MemoryUse::kUnknown:
+      break;
+    case MemoryUse::kAllocates:
+      return Elements::kAllocated;
+    case MemoryUse::kMayAllocate:
+      if (std::all_of(arguments.positional, arguments.positional + arguments.count, IsSize))
+        return Elements::kAllocated;
+      break;
+    case MemoryUse::kMakesNewView:
+      return Elements::kNewView;
+    case MemoryUse::kWrites:
+      if (PyObject* const first = FirstOf(arguments)) CountPythonAsWritten(first);
+      break;
+  }
+  return Elements::kReturned;
 }
 
 // has_torch_function, has_torch_function_unary, has_torch_function_variadic
@@ -192,10 +231,12 @@ class FunctionCalls final : public python_dialect::RecordedCalls<DescribePython,
     const bool formed = api.form != nullptr && api.form->Bind(api.object, arguments, &bound);
     if (formed && !api.form->HandsOn(bound, IsPlainTensorType)) return false;
     t_function.open = true;
-    t_function.allocates = NumbersAreWanted() && OnlyAllocates(api.name);
-    t_function.recorded = formed                    ? RecordForm(api, bound)
-                          : api.first_argument != 0 ? RecordCallOf(arguments, api.first_argument)
-                                                    : Record(api.head, arguments);
+    if (api.first_argument != 0) {
+      t_function.recorded = RecordCallOf(arguments, api.first_argument);
+    } else {
+      t_function.recorded = formed ? RecordForm(api, bound) : Record(api.head, arguments);
+      Track(api, arguments);
+    }
     return true;
   }
 
@@ -207,7 +248,7 @@ class FunctionCalls final : public python_dialect::RecordedCalls<DescribePython,
   absl::StatusOr<const TracedApi*> Api(PyObject* object, const std::string& name) override {
     if (const Kind kind = KindOf(name); kind != Kind::kCall) {
       if (kind == Kind::kUntold && IsOfProgram(object)) return nullptr;
-      TracedApi* const api = python_dialect::MakeTracedApi(kFunctionLevel, name, object);
+      TracedApi* const api = MakeApi(name, object);
       api->kind = kind;
       return api;
     }
@@ -219,7 +260,7 @@ class FunctionCalls final : public python_dialect::RecordedCalls<DescribePython,
     const auto row = rows_.find(name);
     if (row == rows_.end() || IsOfProgram(object)) return nullptr;
     const HandedOn& handed_on = row->second;
-    TracedApi* const api = python_dialect::MakeTracedApi(kFunctionLevel, ToldName(handed_on, object), object);
+    TracedApi* const api = MakeApi(ToldName(handed_on, object), object);
     if (handed_on.told == "self") api->first_argument = 1;
     // Modes know a function by one name alone, so the form is the function's for ever.
     if (api->form == nullptr && !handed_on.form.empty()) {
@@ -240,6 +281,12 @@ class FunctionCalls final : public python_dialect::RecordedCalls<DescribePython,
   using Kind = TracedApi::Kind;
   using Modes = at::impl::PythonTorchFunctionTLS;
 
+  static TracedApi* MakeApi(const std::string& name, PyObject* object) {
+    TracedApi* const api = python_dialect::MakeTracedApi(kFunctionLevel, name, object);
+    if (TracksMemory()) api->dialects = static_cast<uint8_t>(MemoryUseOf(api->name));
+    return api;
+  }
+
   Kind KindOf(const std::string& name) const {
     if (name.starts_with(kAsks)) return Kind::kAsks;
     if (name == kRunsBackward) return Kind::kCallsBack;
@@ -253,7 +300,12 @@ class FunctionCalls final : public python_dialect::RecordedCalls<DescribePython,
     if (api.kind != Kind::kUntold) return false;
     t_function.open = true;
     t_function.recorded = Record(api.head, arguments);
+    Track(api, arguments);
     return true;
+  }
+
+  static void Track(const TracedApi& api, const CallArguments& arguments) {
+    if (TracksMemory()) t_function.results = TrackMemory(static_cast<MemoryUse>(api.dialects), arguments);
   }
 
   // Inside another call of this level. Autograd calls hooks, the program's autograd.Functions and recomputed
@@ -283,7 +335,10 @@ class FunctionCalls final : public python_dialect::RecordedCalls<DescribePython,
     const torch_dialect::Api& api = ApiNames::Loaded()->Resolve(arguments.positional[0]);
     arguments.positional += first;
     arguments.count -= first;
-    return Record(api.head, arguments);
+    const MemoryUse use = TracksMemory() ? MemoryUseOf(api.name) : MemoryUse::kUnknown;
+    const bool recorded = Record(api.head, arguments);
+    if (TracksMemory()) t_function.results = TrackMemory(use, arguments);
+    return recorded;
   }
 
   // The name of the function that a mode would receive.

@@ -67,6 +67,22 @@ constexpr size_t ElementSize(ElementType type) {
   return 0;
 }
 
+// Of the real part of a complex element, which the imaginary part follows; of all of any other element.
+constexpr size_t PartSize(ElementType type) {
+  const bool is_complex =
+      type == ElementType::kComplex32 || type == ElementType::kComplex64 || type == ElementType::kComplex128;
+  return is_complex ? ElementSize(type) / 2 : ElementSize(type);
+}
+
+// Of a view whose elements have other signs than in memory: negative or conjugate.
+struct FlippedSigns {
+  bool real = false;       // of elements that are not complex, too
+  bool imaginary = false;  // of complex elements
+
+  bool any() const { return real || imaginary; }
+  friend bool operator==(const FlippedSigns&, const FlippedSigns&) = default;
+};
+
 // The type of a c10::ScalarType's number; nothing for quantized, packed and unknown types.
 constexpr std::optional<ElementType> ElementTypeOfNumber(int64_t number) {
   if (number < 0 || number > UINT8_MAX || ElementSize(static_cast<ElementType>(number)) == 0) return std::nullopt;

@@ -43,16 +43,17 @@ class DefaultFloatingPoint {
 };
 
 // Apart from its caller, who changes the rules of floating-point numbers: no computation may move across that.
-__attribute__((noinline)) Numbers ComputeNumbers(BlockKernel kernel, ElementType type, const void* data,
-                                                 std::span<const int64_t> sizes, std::span<const int64_t> strides) {
-  const size_t element_size = ElementSize(type);
-  uint64_t elements = 1;
-  for (const int64_t size : sizes) elements *= size > 0 ? static_cast<uint64_t>(size) : 0;
+__attribute__((noinline)) Numbers ComputeNumbers(BlockKernel kernel, ElementType type,
+                                                 const StridedElements& elements) {
   Sums sums;
+  uint64_t word = 0;
   if (kernel != nullptr) {
-    AddElements(kernel, static_cast<const std::byte*>(data), elements, element_size, sizes, strides, &sums);
+    ForEachBlock(elements, [&](const std::byte* block, size_t count) {
+      kernel(block, count, word, &sums);
+      word += kBlockBytes / sizeof(uint64_t);
+    });
   }
-  return FinishNumbers(elements, ShapeSeed(type, sizes), sums);
+  return FinishNumbers(elements.Count(), ShapeSeed(type, elements.sizes), sums);
 }
 
 }  // namespace
@@ -82,14 +83,15 @@ BlockKernel FastestKernel(ElementType type) {
 }
 
 Numbers NumbersBy(BlockKernel kernel, ElementType type, const void* data, std::span<const int64_t> sizes,
-                  std::span<const int64_t> strides) noexcept {
+                  std::span<const int64_t> strides, FlippedSigns flipped) noexcept {
   const DefaultFloatingPoint default_floating_point;
-  return ComputeNumbers(kernel, type, data, sizes, strides);
+  return ComputeNumbers(
+      kernel, type, {static_cast<const std::byte*>(data), ElementSize(type), sizes, strides, flipped, PartSize(type)});
 }
 
-Numbers NumbersOf(ElementType type, const void* data, std::span<const int64_t> sizes,
-                  std::span<const int64_t> strides) noexcept {
-  return NumbersBy(FastestKernel(type), type, data, sizes, strides);
+Numbers NumbersOf(ElementType type, const void* data, std::span<const int64_t> sizes, std::span<const int64_t> strides,
+                  FlippedSigns flipped) noexcept {
+  return NumbersBy(FastestKernel(type), type, data, sizes, strides, flipped);
 }
 
 }  // namespace torchtrace::torch_dialect

@@ -40,16 +40,18 @@ struct Numbers {
 };
 
 // `data`: the first element, aligned or not. `strides`: as many as `sizes`, in elements, of any value (0 where a tensor
-// is expanded). The product of the sizes must fit into int64_t. Without dimensions there is one element.
+// is expanded). The product of the sizes must fit into int64_t. Without dimensions there is one element. `flipped`:
+// none for types without a sign bit.
 //
 // Depends on dtype, sizes and elements, not on strides. Allocates nothing, throws nothing, reads nothing but elements,
 // and leaves the program's floating-point environment as it is. If another thread writes the elements meanwhile, the
 // numbers may be of no state that the tensor ever had. Needs 8 KB of stack.
 //
-// Elements that are contiguous in row-major order are read where they are, by AVX2 if the processor has it; others are
-// copied first, 4 KB at a time. Large transposed matrices are copied through 1 MB of static memory (row_major.cc).
-Numbers NumbersOf(ElementType type, const void* data, std::span<const int64_t> sizes,
-                  std::span<const int64_t> strides) noexcept;
+// Elements that are contiguous in row-major order are read where they are, by AVX2 if the processor has it; others, and
+// those with flipped signs, are copied first, 4 KB at a time. Large transposed matrices are copied through 1 MB of
+// static memory (row_major.cc).
+Numbers NumbersOf(ElementType type, const void* data, std::span<const int64_t> sizes, std::span<const int64_t> strides,
+                  FlippedSigns flipped = {}) noexcept;
 
 }  // namespace torchtrace::torch_dialect
 

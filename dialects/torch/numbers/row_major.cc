@@ -1,9 +1,12 @@
 #include "dialects/torch/numbers/row_major.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+
+#include "dialects/torch/numbers/sums.h"
 
 namespace torchtrace::torch_dialect {
 namespace {
@@ -20,18 +23,28 @@ bool Contiguous(std::span<const int64_t> sizes, std::span<const int64_t> strides
   return true;
 }
 
-void AddContiguous(BlockKernel kernel, const std::byte* data, uint64_t elements, size_t element_size, Sums* sums) {
+void TakeContiguous(const std::byte* first, uint64_t count, size_t element_size, TakeBlock take) {
   const uint64_t per_block = kBlockBytes / element_size;
-  for (uint64_t word = 0; elements != 0; word += kBlockBytes / sizeof(uint64_t)) {
-    const uint64_t count = std::min(elements, per_block);
-    kernel(data, count, word, sums);
-    data += kBlockBytes;
-    elements -= count;
+  for (uint64_t taken = 0; taken < count; taken += per_block) {
+    take(first + taken * element_size, std::min(count - taken, per_block));
   }
 }
 
-// Dimensions of size 1 are left out, and neighbours that can be walked as one are one. Of a tensor whose number of
-// elements fits into int64_t, at most 62 are left.
+// Repeated over 16 bytes.
+using SignBits = std::array<uint64_t, 2>;
+
+SignBits SignBitsOf(const StridedElements& elements) {
+  SignBits bits = {};
+  for (size_t byte = 0; byte < sizeof bits; byte += elements.part_size) {
+    const bool flips = byte % elements.element_size == 0 ? elements.flipped.real : elements.flipped.imaginary;
+    const size_t sign = 8 * (byte + elements.part_size) - 1;
+    if (flips) bits[sign / 64] |= uint64_t{1} << sign % 64;
+  }
+  return bits;
+}
+
+// Dimensions of size 1 are left out, but for one if there is no other, and neighbours that can be walked as one are
+// one. Of a tensor whose number of elements fits into int64_t, at most 62 are left.
 struct Walk {
   static constexpr int kMost = 64;
   int count = 0;
@@ -52,21 +65,23 @@ struct Walk {
         ++count;
       }
     }
+    if (count == 0) sizes[count++] = 1;
   }
 };
 
-// Elements on their way to the kernel.
+// Elements on their way to who takes them.
 template <size_t element_size>
 class BlockStream {
  public:
-  BlockStream(BlockKernel kernel, Sums* sums) : kernel_(kernel), sums_(sums) {}
+  BlockStream(const StridedElements& elements, TakeBlock take)
+      : take_(take), flips_(elements.flipped.any()), sign_bits_(SignBitsOf(elements)) {}
 
   // `stride` in bytes.
   void Append(const std::byte* from, int64_t stride, size_t elements) {
     while (elements != 0) {
       const size_t count = std::min(elements, kPerBlock - filled_);
-      if (stride == kElementSize && count == kPerBlock) {
-        Give(from, count);
+      if (stride == kElementSize && count == kPerBlock && !flips_) {
+        take_(from, count);
       } else {
         Copy(from, stride, count);
         filled_ += count;
@@ -77,7 +92,8 @@ class BlockStream {
     }
   }
   void Flush() {
-    if (filled_ != 0) Give(block_, filled_);
+    if (flips_) FlipSigns();
+    if (filled_ != 0) take_(block_, filled_);
     filled_ = 0;
   }
 
@@ -85,9 +101,13 @@ class BlockStream {
   static constexpr int64_t kElementSize = element_size;
   static constexpr size_t kPerBlock = kBlockBytes / element_size;
 
-  void Give(const std::byte* elements, size_t count) {
-    kernel_(elements, count, word_, sums_);
-    word_ += kBlockBytes / sizeof(uint64_t);
+  void FlipSigns() {
+    for (size_t i = 0; i < filled_ * element_size; i += sizeof(uint64_t)) {
+      uint64_t word;
+      std::memcpy(&word, block_ + i, sizeof word);
+      word ^= sign_bits_[i / sizeof word % sign_bits_.size()];
+      std::memcpy(block_ + i, &word, sizeof word);
+    }
   }
   void Copy(const std::byte* from, int64_t stride, size_t count) {
     // A call of memcpy costs more than a few elements.
@@ -100,9 +120,9 @@ class BlockStream {
     for (size_t i = 0; i < count; ++i, from += stride, to += element_size) std::memcpy(to, from, element_size);
   }
 
-  const BlockKernel kernel_;
-  Sums* const sums_;
-  uint64_t word_ = 0;
+  const TakeBlock take_;
+  const bool flips_;
+  const SignBits sign_bits_;
   size_t filled_ = 0;
   alignas(kCacheLine) std::byte block_[kBlockBytes];
 };
@@ -164,8 +184,10 @@ void AppendTransposed(const std::byte* from, size_t rows, size_t columns, int64_
 }
 
 template <size_t element_size>
-void AddStrided(BlockKernel kernel, const std::byte* data, const Walk& walk, Sums* sums) {
-  BlockStream<element_size> stream(kernel, sums);
+void TakeStrided(const StridedElements& elements, TakeBlock take) {
+  const Walk walk(elements.sizes, elements.strides, element_size);
+  BlockStream<element_size> stream(elements, take);
+  const std::byte* data = elements.first;
   int inner = walk.count - 1;
   const int64_t columns = walk.sizes[inner];
   const int64_t column_stride = walk.strides[inner];
@@ -193,32 +215,35 @@ void AddStrided(BlockKernel kernel, const std::byte* data, const Walk& walk, Sum
 }
 
 // Not in line, as most tensors are contiguous.
-__attribute__((noinline)) void AddStridedOfAnySize(BlockKernel kernel, const std::byte* data, size_t element_size,
-                                                   std::span<const int64_t> sizes, std::span<const int64_t> strides,
-                                                   Sums* sums) {
-  const Walk walk(sizes, strides, static_cast<int64_t>(element_size));
-  switch (element_size) {
+__attribute__((noinline)) void TakeStridedOfAnySize(const StridedElements& elements, TakeBlock take) {
+  switch (elements.element_size) {
     case 1:
-      return AddStrided<1>(kernel, data, walk, sums);
+      return TakeStrided<1>(elements, take);
     case 2:
-      return AddStrided<2>(kernel, data, walk, sums);
+      return TakeStrided<2>(elements, take);
     case 4:
-      return AddStrided<4>(kernel, data, walk, sums);
+      return TakeStrided<4>(elements, take);
     case 8:
-      return AddStrided<8>(kernel, data, walk, sums);
+      return TakeStrided<8>(elements, take);
     case 16:
-      return AddStrided<16>(kernel, data, walk, sums);
+      return TakeStrided<16>(elements, take);
   }
 }
 
 }  // namespace
 
-void AddElements(BlockKernel kernel, const std::byte* data, uint64_t elements, size_t element_size,
-                 std::span<const int64_t> sizes, std::span<const int64_t> strides, Sums* sums) {
-  if (Contiguous(sizes, strides)) {
-    AddContiguous(kernel, data, elements, element_size, sums);
-  } else if (elements != 0) {
-    AddStridedOfAnySize(kernel, data, element_size, sizes, strides, sums);
+uint64_t StridedElements::Count() const {
+  uint64_t count = 1;
+  for (const int64_t size : sizes) count *= size > 0 ? static_cast<uint64_t>(size) : 0;
+  return count;
+}
+
+void ForEachBlock(const StridedElements& elements, TakeBlock take) {
+  const uint64_t count = elements.Count();
+  if (!elements.flipped.any() && Contiguous(elements.sizes, elements.strides)) {
+    TakeContiguous(elements.first, count, elements.element_size, take);
+  } else if (count != 0) {
+    TakeStridedOfAnySize(elements, take);
   }
 }
 

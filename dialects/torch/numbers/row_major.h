@@ -7,14 +7,27 @@
 #include <cstdint>
 #include <span>
 
-#include "dialects/torch/numbers/sums.h"
+#include "absl/functional/function_ref.h"
+#include "dialects/torch/numbers/element_type.h"
 
 namespace torchtrace::torch_dialect {
 
-// Gives `kernel` the elements, `elements` by the sizes, block by block: where they are if they are contiguous, else
-// copied.
-void AddElements(BlockKernel kernel, const std::byte* data, uint64_t elements, size_t element_size,
-                 std::span<const int64_t> sizes, std::span<const int64_t> strides, Sums* sums);
+// The elements of a tensor in memory.
+struct StridedElements {
+  const std::byte* first;
+  size_t element_size;  // a power of two, at most 16
+  std::span<const int64_t> sizes;
+  std::span<const int64_t> strides;  // in elements
+  FlippedSigns flipped = {};
+  size_t part_size = element_size;  // PartSize
+
+  uint64_t Count() const;
+};
+
+// Gives `take` the elements, kBlockBytes (sums.h) at a time: where they are if they are contiguous, else copied, with
+// their signs flipped.
+using TakeBlock = absl::FunctionRef<void(const std::byte* elements, size_t count)>;
+void ForEachBlock(const StridedElements& elements, TakeBlock take);
 
 }  // namespace torchtrace::torch_dialect
 

@@ -5,10 +5,11 @@
 #include <numeric>
 #include <random>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "dialects/torch/numbers/element_type.h"
-#include "dialects/torch/numbers/numbers.h"
+#include "dialects/torch/numbers/sums.h"
 #include "gtest/gtest.h"
 
 namespace torchtrace::torch_dialect {
@@ -38,27 +39,18 @@ std::vector<std::byte> PlainCopy(const std::byte* data, size_t element_size, con
   return copy;
 }
 
-// What a kernel has been given.
-struct Received {
-  size_t element_size;
+std::vector<std::byte> InOrder(const StridedElements& elements) {
   std::vector<std::byte> bytes;
-};
-thread_local Received* t_received;
-
-void Receive(const std::byte* data, size_t elements, uint64_t first_word, Sums*) {
-  // All blocks but the last are full.
-  EXPECT_EQ(first_word * sizeof(uint64_t), t_received->bytes.size());
-  EXPECT_LE(elements * t_received->element_size, kBlockBytes);
-  EXPECT_EQ(t_received->bytes.size() % kBlockBytes, 0u);
-  t_received->bytes.insert(t_received->bytes.end(), data, data + elements * t_received->element_size);
+  ForEachBlock(elements, [&](const std::byte* block, size_t count) {
+    // All blocks but the last are full.
+    EXPECT_LE(count * elements.element_size, kBlockBytes);
+    EXPECT_EQ(bytes.size() % kBlockBytes, 0u);
+    bytes.insert(bytes.end(), block, block + count * elements.element_size);
+  });
+  return bytes;
 }
-
 std::vector<std::byte> InOrder(const std::byte* data, size_t element_size, const StridedView& view) {
-  Received received{element_size, {}};
-  t_received = &received;
-  Sums sums;
-  AddElements(Receive, data, CountOf(view), element_size, view.sizes, view.strides, &sums);
-  return received.bytes;
+  return InOrder({data, element_size, view.sizes, view.strides});
 }
 
 std::vector<std::byte> RandomBytes(size_t count) {
@@ -120,6 +112,31 @@ TEST(RowMajorTest, ThreadsAtOnce) {
     });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+TEST(RowMajorTest, FlippedSigns) {
+  const std::vector<std::byte> data = RandomBytes(1 << 20);
+  const StridedView views[] = {{{}, {}}, {{1, 1}, {5, 7}}, {{5000}, {1}}, {{70, 90}, {1, 70}}, {{3, 7}, {7, 2}}};
+  for (const auto& [element_size, part_size] : {std::pair(2, 2), {4, 4}, {8, 8}, {4, 2}, {8, 4}, {16, 8}}) {
+    for (const StridedView& view : views) {
+      for (int flipped = 0; flipped < 4; ++flipped) {
+        const bool real = (flipped & 1) != 0, imaginary = (flipped & 2) != 0;
+        std::vector<std::byte> expected = PlainCopy(data.data(), element_size, view);
+        for (size_t end = part_size; end <= expected.size(); end += part_size) {
+          const bool is_real = (end - part_size) % element_size == 0;
+          if (is_real ? real : imaginary) expected[end - 1] ^= std::byte{0x80};
+        }
+        ASSERT_EQ(InOrder({data.data(),
+                           static_cast<size_t>(element_size),
+                           view.sizes,
+                           view.strides,
+                           {real, imaginary},
+                           static_cast<size_t>(part_size)}),
+                  expected)
+            << element_size << " " << part_size << " " << &view - views << " " << flipped;
+      }
+    }
+  }
 }
 
 TEST(RowMajorTest, NoElements) {

@@ -81,7 +81,7 @@ BlockKernel FastestKernel(ElementType type);
 
 // NumbersOf with this kernel.
 Numbers NumbersBy(BlockKernel kernel, ElementType type, const void* data, std::span<const int64_t> sizes,
-                  std::span<const int64_t> strides) noexcept;
+                  std::span<const int64_t> strides, FlippedSigns flipped = {}) noexcept;
 
 }  // namespace torchtrace::torch_dialect
 

@@ -157,7 +157,7 @@ bool IsScope(const at::RecordFunction& function) {
 // A recorded call that is open. PyTorch deletes it, on any thread.
 struct OpenRecord final : at::ObserverContext {
   std::shared_ptr<Scope> scope;        // null: it is a call
-  std::vector<c10::IValue> arguments;  // of an operator that writes some of them, if that is to be noted
+  std::vector<c10::IValue> arguments;  // of an operator that writes some of them, if they are to have numbers
   const unsigned int exceptions = t_record->exceptions.uncaught;
 
   static void* operator new(size_t bytes) {
@@ -195,7 +195,7 @@ std::unique_ptr<at::ObserverContext> Begin(const at::RecordFunction& function) {
     if (open->scope == nullptr) return nullptr;
   } else if (!thread.Enter(describe, &facts)) {
     return nullptr;
-  } else if (NumbersAreWanted()) {
+  } else if (NumbersAreWanted() && !LeavesNumbersToOperators()) {
     const OperatorPlan* const plan = PlanOf(function);
     const c10::ArrayRef<c10::IValue> inputs = function.inputs();
     if (plan != nullptr && plan->writes && plan->arguments.size() <= inputs.size()) {

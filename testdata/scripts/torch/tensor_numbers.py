@@ -74,12 +74,21 @@ torch.tensor([[0.0, 5.0], [6.0, 0.0]]).to_sparse().mul(2)
 torch.tensor([[0.0, 5.0], [6.0, 0.0]]).to_sparse_csr().clone()
 torch.nested.nested_tensor([torch.ones(2), torch.full((1,), 4.0)]).clone()
 
+mark("signs")
+complex_ = torch.tensor([[1 + 2j, complex(nan, -3)], [4 - 0j, -1j]])
+complex_.sum()
+complex_.conj().clone()
+complex_.conj().t().clone()
+complex_.conj().imag.clone()
+torch._neg_view(complex_.conj()).clone()
+torch._neg_view(torch.tensor([1.0, -2.0, inf], dtype=torch.bfloat16)).clone()
+torch._neg_view(torch.tensor([1, 2])).clone()
+
 mark("none")
 torch.ones(2, device="meta").clone()
 with torch._subclasses.FakeTensorMode():
     torch.ones(2).clone()
 torch.vmap(torch.sin)(torch.ones(2, 2))
-torch.tensor([1 + 1j]).conj().clone()
 
 mark("end")
 sys.stdout.write(f"{torch.rand(1).item()}\n")
