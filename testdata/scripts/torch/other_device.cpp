@@ -28,9 +28,9 @@ struct Allocator final : c10::Allocator {
 REGISTER_ALLOCATOR(kDevice, &g_allocator);
 
 struct Hooks final : at::PrivateUse1HooksInterface {
-  bool isBuilt() const override { return true; }
-  bool isAvailable() const override { return true; }
-  bool hasPrimaryContext(c10::DeviceIndex) const override { return true; }
+  bool isBuilt() const { return true; }
+  bool isAvailable() const { return true; }
+  bool hasPrimaryContext(c10::DeviceIndex) const { return true; }
 } g_hooks;
 [[maybe_unused]] const bool g_registered = (at::RegisterPrivateUse1HooksInterface(&g_hooks), true);
 
