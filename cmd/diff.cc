@@ -147,10 +147,10 @@ int RunDiff(const std::vector<std::string>& args) {
     if (b_option->count() != 0) return usage_error(absl::StrCat(flag, " is about one trace: B is one too many"));
     if (!ignore.empty()) return usage_error(absl::StrCat("--ignore is not for ", flag));
     if (numbers.on()) return usage_error(absl::StrCat("--numbers is not for ", flag, ", which compares them anyway"));
-    if (const char* const other = options.summary                       ? "--summary"
-                                  : options.top > 0                     ? "--top"
+    if (const char* const other = options.summary                    ? "--summary"
+                                  : options.top > 0                  ? "--top"
                                   : sequence_options.levels_together ? "--nested"
-                                                                        : nullptr;
+                                                                     : nullptr;
         other != nullptr) {
       return usage_error(absl::StrCat(other, " is not for ", flag));
     }

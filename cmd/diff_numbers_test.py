@@ -176,7 +176,9 @@ def test_a_trace_and_its_replay(runs):
     assert report["first_in_bits"] is None and not report["different"]
     assert report["compared"]["tensors_same"] > 150
     first = numbers("values", "other", "--level", "2", cwd=runs)["first"]
-    assert first["origin"] == "computed" and "alpha=-0.1" in first["a"] and "alpha=-0.2" in first["b"]
+    assert (
+        first["origin"] == "computed" and "alpha=-0.1" in first["a"] and "alpha=-0.2" in first["b"]
+    )
 
 
 @pytest.mark.torch

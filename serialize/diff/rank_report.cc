@@ -117,10 +117,7 @@ std::vector<std::string> DifferingFields(const std::vector<const CollectiveTrait
 
 class RankDiff {
  public:
-  RankDiff(Trace* trace, const OneTraceDiffOptions& options)
-      : trace_(trace),
-        options_(options),
-        stack_text_(*trace) {}
+  RankDiff(Trace* trace, const OneTraceDiffOptions& options) : trace_(trace), options_(options), stack_text_(*trace) {}
 
   absl::Status Compare() {
     const bool ranked = std::any_of(trace_->processes().begin(), trace_->processes().end(),

@@ -100,8 +100,8 @@ class FakeTrace : public Trace {
 // The same trace; the numbers of its tensors come later, at random times within `most_records` records.
 std::unique_ptr<FakeTrace> WithLaterNumbers(Trace* from, uint32_t seed, size_t most_records = 8);
 
-// What `write` writes of a trace, after a line `different`, `same` or `error: ...`, by what it returns. Expects the same
-// of the trace whose numbers come later.
+// What `write` writes of a trace, after a line `different`, `same` or `error: ...`, by what it returns. Expects the
+// same of the trace whose numbers come later.
 using ReportWriter = std::function<absl::StatusOr<bool>(Trace* trace, std::ostream* out)>;
 std::string ReportOf(Trace* trace, const ReportWriter& write);
 

@@ -323,7 +323,8 @@ class TraitsReader {
   }
 
   void ReadSplitsOfAllToAll() {
-    const bool functional = config_.api.starts_with("_c10d_functional") || config_.api.starts_with(kOperatorsOfFunctions);
+    const bool functional =
+        config_.api.starts_with("_c10d_functional") || config_.api.starts_with(kOperatorsOfFunctions);
     // A function's group comes last, an operator's before the sizes.
     const size_t sizes = functional ? 1 : traits_.is_operator ? 3 : 2;
     const Value* const input = Argument(functional ? 0 : 1, {"input"});
