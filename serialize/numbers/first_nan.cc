@@ -1,8 +1,6 @@
 #include "serialize/numbers/first_nan.h"
 
 #include <algorithm>
-#include <cmath>
-#include <iterator>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -12,11 +10,10 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
-#include "serialize/forms/call_labels.h"
 #include "serialize/model/config.h"
 #include "serialize/model/levels.h"
 #include "serialize/numbers/later_notes_reader.h"
-#include "serialize/numbers/memory_effects.h"
+#include "serialize/numbers/nan_call_kind.h"
 #include "serialize/numbers/tensor_numbers.h"
 #include "serialize/trace/forward_calls.h"
 
@@ -31,87 +28,7 @@ constexpr size_t kMostRemembered = size_t{1} << 18;
 constexpr size_t kMostForwardCalls = size_t{1} << 19;
 constexpr size_t kMostScopes = 1000;
 
-template <size_t n>
-bool IsOneOf(std::string_view name, const std::string_view (&names)[n]) {
-  return std::find(std::begin(names), std::end(names), name) != std::end(names);
-}
-
-// They make a tensor of numbers that the program's text holds.
-constexpr std::string_view kConstructors[] = {"tensor",        "as_tensor",  "asarray",
-                                              "scalar_tensor", "new_tensor", "Tensor"};
-// They bring data that no call computed.
-constexpr std::string_view kReaders[] = {"from_numpy",    "frombuffer", "from_blob",   "from_dlpack",
-                                         "from_file",     "load",       "load_file",   "__get__",
-                                         "get_parameter", "get_buffer", "__getattr__", "__next__"};
-constexpr std::string_view kGradientFunctions[] = {"torch.Tensor.backward", "torch.autograd.backward",
-                                                   "torch.autograd.grad", "torch.autograd.functional.vjp"};
-
-// Arguments by these names scale something: an infinity there isn't what the program wants in the result.
-constexpr std::string_view kFactors[] = {"alpha", "beta", "lr", "weight_decay", "eps", "momentum", "scale", "p"};
-
-struct Literals {
-  bool infinity = false, nan = false, array = false;
-
-  void Add(const Config& config) {
-    for (const Value& value : config.args) Add(value);
-    for (const auto& [name, value] : config.kwargs) {
-      if (!IsOneOf(name, kFactors)) Add(value);
-    }
-  }
-  void Add(const Value& value) {
-    infinity = infinity || std::isinf(value.real) || std::isinf(value.imaginary);
-    nan = nan || std::isnan(value.real) || std::isnan(value.imaginary);
-    array = array || value.tag == ValueTag::kNdarray || value.tag == ValueTag::kNumpyScalar ||
-            value.tag == ValueTag::kObject || value.tag == ValueTag::kStorage;
-    for (const Value& item : value.items) Add(item);
-  }
-};
-
-// What all calls of a config have in common.
-struct Kind {
-  bool known = false;
-  bool module = false;
-  MemoryEffects memory;
-  bool batch_norm = false;    // writes its running statistics, which its schema doesn't say
-  bool many_tensors = false;  // _foreach_, _fused_: of optimizers
-  bool backward = false;
-  bool backward_name = false;
-  bool begins_scope = false, ends_scope = false, optimizer = false;
-  bool constant = false;  // makes a tensor of the program's literals
-  bool reads = false;     // brings data from outside
-  bool lifts = false;     // aten::lift_fresh: what torch.tensor made
-  bool is_aten = false;
-  bool gives_nan = false;  // as an argument
-  Literals literals;
-};
-
-Kind KindOf(const Config& config) {
-  Kind kind;
-  kind.known = true;
-  const std::string_view api = config.api, base = LastName(api);
-  kind.module = !ModuleLabelOf(config).empty();
-  kind.literals.Add(config);
-  kind.gives_nan = kind.literals.nan;
-  if (kind.module) return kind;
-  kind.memory = MemoryEffectsOf(config);
-  kind.batch_norm = base.find("batch_norm") != std::string_view::npos;
-  kind.many_tensors = base.starts_with("_foreach_") || base.starts_with("_fused_");
-  kind.backward = IsOneOf(api, kGradientFunctions) || base == "run_backward" || api.starts_with("autograd::engine::");
-  kind.backward_name = base.ends_with("_backward") || base.ends_with("_backward_data");
-  kind.begins_scope = base.starts_with("_record_function_enter");
-  kind.ends_scope = api.find("_record_function_exit") != std::string_view::npos;
-  const auto is_step = [](const Value& value) {
-    return value.tag == ValueTag::kString && value.text.starts_with("Optimizer.step");
-  };
-  kind.optimizer = api.starts_with("Optimizer.step") ||
-                   (kind.begins_scope && std::any_of(config.args.begin(), config.args.end(), is_step));
-  kind.is_aten = api.starts_with("aten::");
-  const bool constructs = IsOneOf(base, kConstructors);
-  kind.constant = constructs && !kind.literals.array;
-  kind.reads = IsOneOf(base, kReaders) || ((constructs || base == "set_") && kind.literals.array);
-  kind.lifts = base == "lift_fresh" || base == "lift_fresh_copy" || base == "lift";
-  return kind;
-}
+using Kind = NanCallKind;
 
 // The tensors among a call's arguments or results, with their places.
 struct NamedTensors {
@@ -285,7 +202,7 @@ class NanFinder {
   const Kind& KindOfConfig(ConfigId id) {
     if (id >= kinds_.size()) kinds_.resize(id + id / 2 + 16);
     Kind& kind = kinds_[id];
-    if (!kind.known) kind = KindOf(ReadableConfig(trace_->identity(id)));
+    if (!kind.known) kind = NanCallKindOf(ReadableConfig(trace_->identity(id)));
     return kind;
   }
 

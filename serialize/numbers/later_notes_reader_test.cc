@@ -143,5 +143,31 @@ TEST(LaterNotesReader, OfALog) {
   EXPECT_EQ(reader.all_too_late(), 0u);
 }
 
+TEST(LaterNotesReader, ReadsAgainOnlyIfNotesComeLater) {
+  for (const bool later : {false, true}) {
+    FakeTrace trace;
+    trace.Enter(kCall, "", Own(0));
+    trace.Return({TensorValue({4})}, Own(0, 1));
+    if (later) trace.Later(0, LaterOf::kArguments, Later(0, 2));
+    LaterNotesReader reader(&trace);
+    int begun = 0;
+    std::string text;
+    const absl::Status read = reader.ReadOnceOrTwice(
+        [&] {
+          ++begun;
+          text.clear();
+          return absl::OkStatus();
+        },
+        [&text](const CallRecord& record) {
+          absl::StrAppend(&text, Text(record.notes), Text(record.result.notes));
+          return absl::OkStatus();
+        });
+    EXPECT_TRUE(read.ok()) << read;
+    EXPECT_EQ(begun, later ? 2 : 1);
+    EXPECT_EQ(text, later ? " 0=2 0=1" : " 0 0=1");
+    EXPECT_EQ(reader.found_later(), later);
+  }
+}
+
 }  // namespace
 }  // namespace torchtrace
