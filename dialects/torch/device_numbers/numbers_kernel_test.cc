@@ -90,9 +90,8 @@ TEST_P(NumbersKernelTypeTest, AnyStrides) {
 }
 
 TEST(NumbersKernelTest, FlippedSigns) {
-  using enum ElementType;
   for (const ElementType type : {kFloat16, kBfloat16, kFloat32, kFloat64, kComplex32, kComplex64, kComplex128}) {
-    const Bytes data = MakeElements(type, 2000, 1);
+    const Bytes data = ElementMaker(type).Make(2000);
     for (const FlippedSigns flipped :
          {FlippedSigns{true, false}, FlippedSigns{false, true}, FlippedSigns{true, true}}) {
       SCOPED_TRACE(testing::Message() << "type " << static_cast<int>(type) << flipped.real << flipped.imaginary);
