@@ -437,8 +437,9 @@ count(x, [torch.ones(3), torch.ones(4)], "counts")
 """
 
 
-def test_a_kernel_counts_the_same_references():
-    counting = trace(COUNTING, levels="2", options=("--numbers",)).check()
+@pytest.mark.parametrize("levels", ["2", "4"])
+def test_a_kernel_counts_the_same_references(levels):
+    counting = trace(COUNTING, levels=levels, options=("--numbers",)).check()
     assert counting.stdout == untraced(COUNTING).stdout
     (call,) = (
         NotedCall(json.loads(line))
