@@ -8,6 +8,7 @@
 
 #include "dialects/python/describe/object_names.h"
 #include "dialects/torch/common/compiled_graphs.h"
+#include "dialects/torch/describe/tensor_numbers.h"
 #include "tracer/cpython/objects.h"
 #include "tracer/record/thread_state.h"
 
@@ -150,6 +151,7 @@ PyMethodDef g_make_context = {
 }  // namespace
 
 void NoteCompiledCode() {
+  g_kernels_are_fused.store(true, std::memory_order_relaxed);
   Recorder::Get()->NoteNotSeen("torch.compile: kernels that a backend fused, which are not calls of operators or APIs");
 }
 

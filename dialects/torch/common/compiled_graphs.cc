@@ -8,6 +8,7 @@
 
 #include "dialects/python/describe/object_names.h"
 #include "dialects/torch/common/compile_contexts.h"
+#include "dialects/torch/describe/tensor_numbers.h"
 #include "serialize/base/text.h"
 #include "serialize/model/config_builder.h"
 #include "serialize/model/graph_calls.h"
@@ -78,6 +79,7 @@ PyObject* RunGraph(PyObject* function, PyObject* const* arguments, size_t flags,
   const GraphFunction& graph = Functions().find(function)->second;
   const bool recorded = t_thread.EnterKnown(graph.call, graph.identity_bytes);
   if (recorded && graph.package) {
+    g_kernels_are_fused.store(true, std::memory_order_relaxed);
     Recorder::Get()->NoteNotSeen(
         "AOTInductor: the kernels of its packages, and most operators, which they call without PyTorch's dispatcher");
   }

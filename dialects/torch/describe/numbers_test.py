@@ -327,6 +327,30 @@ def test_wrappers_have_the_numbers_of_what_they_wrap(levels):
     assert found == [(1, 1, 5), (1, 1, 5), (1, 2, 6), (0, 1, 4), (0, 2, 8)]
 
 
+# A fused kernel writes the logarithms to the matrix product's memory.
+COMPILED = """
+import torch
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return (x @ x).log()
+net = torch.compile(Net())
+for _ in range(2):
+    net(torch.full((2, 2), 3.0).tril()).sum()
+"""
+
+
+def test_what_fused_kernels_write_is_read_anew():
+    options = ("--numbers", "--frames", "modules")
+    traced = trace(COMPILED, levels="2,3", options=options).check()
+    found = collections.defaultdict(list)
+    for line in tool("dump", traced.folder, "--format", "jsonl").splitlines():
+        call = NotedCall(json.loads(line))
+        found[call.api] += call.taken if call.api == "aten::sum" else call.returned
+    assert [numbers["-inf"] for numbers in found["aten::mm.out"]] == [0, 0]
+    for api in ("__main__.Net", "aten::sum"):
+        assert [numbers["-inf"] for numbers in found[api]] == [1, 1], api
+
+
 STOPPED = """
 import torch
 def show(what):
@@ -413,8 +437,9 @@ count(x, [torch.ones(3), torch.ones(4)], "counts")
 """
 
 
-def test_a_kernel_counts_the_same_references():
-    counting = trace(COUNTING, levels="2", options=("--numbers",)).check()
+@pytest.mark.parametrize("levels", ["2", "4"])
+def test_a_kernel_counts_the_same_references(levels):
+    counting = trace(COUNTING, levels=levels, options=("--numbers",)).check()
     assert counting.stdout == untraced(COUNTING).stdout
     (call,) = (
         NotedCall(json.loads(line))

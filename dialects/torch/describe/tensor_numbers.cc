@@ -113,7 +113,8 @@ std::optional<uint32_t> VersionOf(const c10::TensorImpl& impl) {
 // A description of what is to be read, in the place of what was read.
 ReadElements ElementsToRead(const c10::TensorImpl& impl, const Readable& readable, std::optional<uint32_t> version) {
   ReadElements read;
-  read.known = version.has_value() && !IsOfOthers(impl) && g_reads_are_kept.load(std::memory_order_relaxed);
+  read.known = version.has_value() && !IsOfOthers(impl) && g_reads_are_kept.load(std::memory_order_relaxed) &&
+               !g_kernels_are_fused.load(std::memory_order_relaxed);
   read.unknown_writes = g_unknown_writes.load(std::memory_order_relaxed);
   read.version = version.value_or(0);
   read.type = static_cast<uint8_t>(readable.type);
@@ -227,7 +228,8 @@ FoundNumbers NumbersIn(StorageState* state, const c10::TensorImpl& impl, Element
       return NumbersAs(readable->sizes, state->read.front());
     }
   }
-  if (elements == Elements::kReturned && !changed) return {};
+  const bool as_it_was = !changed && !g_kernels_are_fused.load(std::memory_order_relaxed);
+  if (elements == Elements::kReturned && as_it_was) return {};
   const FoundNumbers found = readable->Read();
   elements_now.on_device = found.later.read;
   if (found.now.has_value()) {

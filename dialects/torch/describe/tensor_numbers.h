@@ -17,6 +17,8 @@ namespace torchtrace::torch_dialect {
 
 // Whether an argument that was read is known as long as it isn't written: only if all writes are seen.
 inline std::atomic<bool> g_reads_are_kept{false};
+// Whether fused kernels may run. They write to results of operators, and no version tells.
+inline std::atomic<bool> g_kernels_are_fused{false};
 
 // The numbers of a tensor that is described as `elements`; nothing if it has none of its own:
 //
@@ -29,8 +31,8 @@ inline std::atomic<bool> g_reads_are_kept{false};
 //
 // Of sparse and nested tensors those of their values; of quantized ones those of the integers. An argument, or a result
 // of a call of unknown schema, is read only if exactly its elements (storage, memory, dtype, order, version) are not
-// what was read last of its storage. What writes without ATen (NumPy, Triton) to memory that PyTorch allocated is
-// unseen.
+// what was read last of its storage, or something was compiled. What writes without ATen (NumPy, Triton) to memory that
+// PyTorch allocated is unseen.
 //
 // Those of CUDA tensors come later: `later` is for NoteLater (device_notes.h).
 //

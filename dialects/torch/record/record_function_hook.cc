@@ -9,11 +9,13 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "dialects/torch/describe/kept_arguments.h"
 #include "dialects/torch/describe/operator_plan.h"
 #include "dialects/torch/describe/tensor_notes.h"
 #include "dialects/torch/describe/tensor_numbers.h"
@@ -156,8 +158,8 @@ bool IsScope(const at::RecordFunction& function) {
 
 // A recorded call that is open. PyTorch deletes it, on any thread.
 struct OpenRecord final : at::ObserverContext {
-  std::shared_ptr<Scope> scope;        // null: it is a call
-  std::vector<c10::IValue> arguments;  // of an operator that writes some of them, if they are to have numbers
+  std::shared_ptr<Scope> scope;  // null: it is a call
+  KeptArguments arguments;       // of an operator that writes some of them, if they are to have numbers
   const unsigned int exceptions = t_record->exceptions.uncaught;
 
   static void* operator new(size_t bytes) {
@@ -199,7 +201,7 @@ std::unique_ptr<at::ObserverContext> Begin(const at::RecordFunction& function) {
     const OperatorPlan* const plan = PlanOf(function);
     const c10::ArrayRef<c10::IValue> inputs = function.inputs();
     if (plan != nullptr && plan->writes && plan->arguments.size() <= inputs.size()) {
-      open->arguments = inputs.slice(inputs.size() - plan->arguments.size()).vec();
+      open->arguments.Keep(inputs.slice(inputs.size() - plan->arguments.size()));
     }
   }
   return open;
@@ -226,9 +228,8 @@ void End(const at::RecordFunction& function, at::ObserverContext* context) {
           std::min<size_t>(static_cast<size_t>(std::max<int64_t>(0, function.num_outputs())), outputs.size());
       static const OperatorPlan kUnknown;
       const OperatorPlan* const plan = PlanOf(function);
-      if (!open->arguments.empty() && plan != nullptr) {
-        DescribeWritten(*plan, open->arguments, &ArgumentPlan::after, config);
-      }
+      const auto arguments = open->arguments.size() != 0 && plan != nullptr ? open->arguments.Lock() : std::nullopt;
+      if (arguments) DescribeWritten(*plan, *arguments, &ArgumentPlan::after, config);
       ResultDescriber results(plan == nullptr ? kUnknown : *plan, count, /*under_way=*/false, config);
       for (size_t i = outputs.size() - count; i < outputs.size(); ++i) results.Add(outputs[i]);
     });
