@@ -297,6 +297,7 @@ show(whole + 1)
 jagged = torch.nested.nested_tensor([torch.ones(2), torch.full((1,), 4.0)], layout=torch.jagged)
 show(jagged)
 show(jagged * 2)
+torch.ops._c10d_functional.wait_tensor(ones)
 torch.distributed.destroy_process_group()
 """
 
@@ -312,6 +313,8 @@ def shown(levels):
             section = found.setdefault(record["args"][0], [])
         elif record["api"] == "__main__.show":
             section += NotedCall(record).taken
+        elif record["api"].startswith("torch.ops._c10d_functional.wait_tensor"):
+            found.setdefault("waits", []).append(NotedCall(record))
     return found
 
 
@@ -319,6 +322,12 @@ def shown(levels):
 def test_memory_at_level_1(levels):
     assert shown(levels)["unwritten"] == [None] * 15
     assert [extremes(numbers)[1] for numbers in shown(levels)["written"]] == [1] * 13
+
+
+@pytest.mark.parametrize("levels", ["1", "1,2"])
+def test_what_a_call_waits_for_is_not_read(levels):
+    [wait] = shown(levels)["waits"]
+    assert wait.taken == [None] and len(wait.returned) == 1
 
 
 @pytest.mark.parametrize("levels", ["1", "1,2"])

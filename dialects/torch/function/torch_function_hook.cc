@@ -336,6 +336,8 @@ class FunctionCalls final : public python_dialect::RecordedCalls<DescribePython,
     arguments.positional += first;
     arguments.count -= first;
     const MemoryUse use = TracksMemory() ? MemoryUseOf(api.name) : MemoryUse::kUnknown;
+    // A collective may be writing its argument.
+    const WithoutNumbers without(api.name.find("_c10d_functional.wait_tensor") != std::string_view::npos);
     const bool recorded = Record(api.head, arguments);
     if (TracksMemory()) t_function.results = TrackMemory(use, arguments);
     return recorded;
