@@ -143,6 +143,7 @@ const Recomputations::ConfigFacts& Recomputations::FactsOf(ConfigId config) {
   const ConfigHead head = ReadConfigHead(identity);
   facts.api = apis_.try_emplace(std::string(head.api), static_cast<uint32_t>(apis_.size())).first->second;
   facts.left_out = !scope_.Accepts(head);
+  facts.memory = MemoryEffectsOf(ReadableConfig(identity));
   facts.meaning = kNothing;
   if (head.level == kFrameLevel) {
     if (!ModuleLabelOf(identity).empty()) facts.meaning = kModule;
@@ -219,13 +220,13 @@ void Recomputations::Take(const CallRecord& record) {
   std::vector<OpenStep>& open = thread.open;
   while (!open.empty() && open.back().call > record.call) open.pop_back();
   if (open.empty() || open.back().call != record.call) return;
-  const OpenStep ended = open.back();
+  const OpenStep ended = std::move(open.back());
   open.pop_back();
   if (ended.step != UINT64_MAX && ended.step >= thread.dropped) {
     Step& step = thread.At(ended.step);
     step.end = thread.next();
     step.stopped = record.kind == CallRecord::kRaise && record.exception.ends_with(kStop);
-    TakeNumbers(record, &step);
+    TakeNumbers(record, ended, &step);
   }
   std::optional<Region>& region = thread.region;
   if (!region.has_value()) return;
@@ -271,6 +272,7 @@ void Recomputations::Enter(const CallRecord& record, Thread* thread) {
       for (const TensorNote& note : ReadTensorNotes(record.notes)) {
         if (note.identity.has_value() && note.identity->storage != 0) {
           step.storages = Mix(step.storages, note.identity->storage);
+          open.storages.push_back(note.identity->storage);
         }
       }
     }
@@ -281,15 +283,23 @@ void Recomputations::Enter(const CallRecord& record, Thread* thread) {
       ++thread->dropped;
     }
   }
-  thread->open.push_back(open);
+  thread->open.push_back(std::move(open));
 }
 
-void Recomputations::TakeNumbers(const CallRecord& record, Step* step) {
+void Recomputations::TakeNumbers(const CallRecord& record, const OpenStep& ended, Step* step) {
+  const MemoryEffects& memory = FactsOf(ended.config).memory;
+  // Contents are recorded of memory that nothing has written, too; what a view shows is its base's.
+  const auto says_nothing = [&](const TensorNote& note) {
+    if (note.numbers.has_value() || memory.allocates) return !note.numbers.has_value();
+    if (!note.contents.has_value()) return true;
+    return !memory.writes && note.identity.has_value() &&
+           std::find(ended.storages.begin(), ended.storages.end(), note.identity->storage) != ended.storages.end();
+  };
   bool first = true;
   for (const std::string_view notes : {record.result.notes, record.result.written}) {
     if (notes.empty()) continue;
     for (const TensorNote& note : ReadTensorNotes(notes)) {
-      if (!note.numbers.has_value() && !note.contents.has_value()) continue;
+      if (says_nothing(note)) continue;
       if (first) step->norm = note.numbers.has_value() ? note.numbers->norm : std::numeric_limits<double>::quiet_NaN();
       first = false;
       step->fingerprint =
