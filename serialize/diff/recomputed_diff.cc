@@ -27,6 +27,8 @@ constexpr double kLeastLikeness = 0.5;
 constexpr double kGreatLikeness = 0.9;
 // How much more alike an earlier run must be.
 constexpr double kMoreAlike = 0.1;
+// How many calls may be missing between two that come in order.
+constexpr size_t kOrderWindow = 8;
 // How much longer or shorter a forward run may be whose end isn't known.
 constexpr size_t kBand = 256;
 
@@ -384,24 +386,32 @@ std::vector<uint64_t> Recomputations::ComparedSteps(const Thread& thread, uint64
   return steps;
 }
 
-// Which part of the first calls is also among those from a step on, before another one.
+// Which part of the first calls is also among those from a step on, before another one: the mean of in any order, which
+// long insertions don't change, and in order, which a start in the middle of the run does. 0: too few.
 double Recomputations::Likeness(const Thread& thread, uint64_t at, uint64_t end, const Thread& other,
                                 const std::vector<uint64_t>& again) {
   const size_t wanted = std::min(again.size(), kLikenessCalls);
   absl::flat_hash_map<uint32_t, size_t> counts;  // by API
   for (size_t i = 0; i < wanted; ++i) ++counts[FactsOf(other.At(again[i]).config).api];
-  size_t alike = 0, looked_at = 0;
+  size_t alike = 0, in_order = 0, looked_at = 0, next = 0;
   for (uint64_t step = at; step < end && looked_at < wanted + wanted / 8 + 8; ++step) {
     const ConfigFacts& facts = FactsOf(thread.At(step).config);
     if (facts.meaning != kCompared || facts.left_out) continue;
     ++looked_at;
     effort_ -= std::min<uint64_t>(effort_, 1);
+    for (size_t i = next; i < std::min(wanted, next + kOrderWindow); ++i) {
+      if (FactsOf(other.At(again[i]).config).api != facts.api) continue;
+      ++in_order;
+      next = i + 1;
+      break;
+    }
     const auto found = counts.find(facts.api);
     if (found == counts.end() || found->second == 0) continue;
     --found->second;
     ++alike;
   }
-  return static_cast<double>(alike) / static_cast<double>(wanted);
+  if (static_cast<double>(alike) < kLeastLikeness * static_cast<double>(wanted)) return 0;
+  return static_cast<double>(alike + in_order) / static_cast<double>(2 * wanted);
 }
 
 std::optional<Recomputations::Run> Recomputations::FindForward(Thread* thread, const Region& region,
@@ -459,7 +469,7 @@ std::optional<Recomputations::Run> Recomputations::FindForward(Thread* thread, c
       const std::vector<uint64_t> own = ComparedSteps(*in, step, std::min(in->next(), step + 16));
       if (own.empty()) continue;
       const double likeness = Likeness(*in, step, before, *thread, again);
-      if (likeness < kLeastLikeness && root == kLostId) continue;
+      if (likeness == 0 && root == kLostId) continue;
       const uint64_t storages = first_call.storages;
       const uint64_t its = in->At(own.front()).storages;
       // Each run is recomputed once, or as a part of another region too.

@@ -223,6 +223,33 @@ TEST_F(RecomputedDiffTest, EqualNumbers) {
   EXPECT_THAT(Text(), HasSubstr("1 call compared with the forward run, 1 with numbers: all the same"));
 }
 
+// Blocks whose first call comes again in their middle, without storages.
+TEST_F(RecomputedDiffTest, ARunBeginsAtItsFirstCall) {
+  const auto block = [&] {
+    const auto call = [&](const std::string& api, std::vector<Dim> shape) {
+      trace_.Call(MakeConfig(1, api, {TensorValue(std::move(shape))}));
+    };
+    for (const char* api : {"norm", "linear", "view", "transpose", "chunk", "attend", "reshape"}) call(api, {4});
+    for (const char* api : {"add", "norm", "linear", "gelu", "linear", "add"}) call(api, {16});
+  };
+  Train(
+      [&] {
+        block();
+        block();
+      },
+      [&] {
+        block();
+        trace_.Call(Grad(false));
+        trace_.Call(Operator("aten::threshold_backward", {4}));
+        trace_.Call(Grad(true));
+        block();
+      });
+  const nlohmann::json json = Json();
+  EXPECT_EQ(json["recomputed"], 2);
+  EXPECT_EQ(json["calls"], 26);
+  EXPECT_FALSE(json["different"]) << json;
+}
+
 // Of what isn't written, contents are recorded too (run --values).
 TEST_F(RecomputedDiffTest, ContentsOfMemoryThatNothingHasWritten) {
   const auto contents = [](const std::string& bytes, uint64_t storage, uint64_t tensor) {
