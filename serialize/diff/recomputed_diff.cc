@@ -26,7 +26,7 @@ constexpr size_t kLikenessCalls = 4096;
 constexpr double kLeastLikeness = 0.5;
 constexpr double kGreatLikeness = 0.9;
 // How much more alike an earlier run must be.
-constexpr double kMoreAlike = 0.1;
+constexpr double kMoreAlike = 0.02;
 // How many calls may be missing between two that come in order.
 constexpr size_t kOrderWindow = 8;
 // How much longer or shorter a forward run may be whose end isn't known.
@@ -451,7 +451,9 @@ std::optional<Recomputations::Run> Recomputations::FindForward(Thread* thread, c
   Candidate best;
   size_t tried = 0;
   const auto look_in = [&](Thread* in, uint64_t before) {
-    for (uint64_t step = before; step-- > in->dropped && tried < kMaxForwardCandidates && effort_ > 0;) {
+    uint64_t least = in->dropped;
+    bool great = false;
+    for (uint64_t step = before; step-- > least && tried < kMaxForwardCandidates && effort_ > 0;) {
       --effort_;
       const Step& candidate = in->At(step);
       if (root != kLostId ? candidate.config != root : FactsOf(candidate.config).api != wanted_api) continue;
@@ -482,9 +484,13 @@ std::optional<Recomputations::Run> Recomputations::FindForward(Thread* thread, c
       if (quality > best.quality || (quality == best.quality && likeness > best.likeness + kMoreAlike)) {
         best = {in, step, quality, likeness};
       }
-      if (uses == 0 && (same_storages || storages == 0) && likeness >= kGreatLikeness) return true;
+      if (!great && uses == 0 && (same_storages || storages == 0) && likeness >= kGreatLikeness) {
+        // It may be in the middle of the run, and what follows the beginning of the next one.
+        great = true;
+        least = std::max(least, step - std::min(step, again.back() - again.front() + 1));
+      }
     }
-    return false;
+    return great;
   };
   bool sure = look_in(thread, region.first);
   if (!sure) {
