@@ -26,7 +26,9 @@ constexpr size_t kLikenessCalls = 4096;
 constexpr double kLeastLikeness = 0.5;
 constexpr double kGreatLikeness = 0.9;
 // How much more alike an earlier run must be.
-constexpr double kMoreAlike = 0.1;
+constexpr double kMoreAlike = 0.02;
+// How many calls may be missing between two that come in order.
+constexpr size_t kOrderWindow = 8;
 // How much longer or shorter a forward run may be whose end isn't known.
 constexpr size_t kBand = 256;
 
@@ -143,6 +145,7 @@ const Recomputations::ConfigFacts& Recomputations::FactsOf(ConfigId config) {
   const ConfigHead head = ReadConfigHead(identity);
   facts.api = apis_.try_emplace(std::string(head.api), static_cast<uint32_t>(apis_.size())).first->second;
   facts.left_out = !scope_.Accepts(head);
+  facts.memory = MemoryEffectsOf(ReadableConfig(identity));
   facts.meaning = kNothing;
   if (head.level == kFrameLevel) {
     if (!ModuleLabelOf(identity).empty()) facts.meaning = kModule;
@@ -219,13 +222,13 @@ void Recomputations::Take(const CallRecord& record) {
   std::vector<OpenStep>& open = thread.open;
   while (!open.empty() && open.back().call > record.call) open.pop_back();
   if (open.empty() || open.back().call != record.call) return;
-  const OpenStep ended = open.back();
+  const OpenStep ended = std::move(open.back());
   open.pop_back();
   if (ended.step != UINT64_MAX && ended.step >= thread.dropped) {
     Step& step = thread.At(ended.step);
     step.end = thread.next();
     step.stopped = record.kind == CallRecord::kRaise && record.exception.ends_with(kStop);
-    TakeNumbers(record, &step);
+    TakeNumbers(record, ended, &step);
   }
   std::optional<Region>& region = thread.region;
   if (!region.has_value()) return;
@@ -271,6 +274,7 @@ void Recomputations::Enter(const CallRecord& record, Thread* thread) {
       for (const TensorNote& note : ReadTensorNotes(record.notes)) {
         if (note.identity.has_value() && note.identity->storage != 0) {
           step.storages = Mix(step.storages, note.identity->storage);
+          open.storages.push_back(note.identity->storage);
         }
       }
     }
@@ -281,15 +285,23 @@ void Recomputations::Enter(const CallRecord& record, Thread* thread) {
       ++thread->dropped;
     }
   }
-  thread->open.push_back(open);
+  thread->open.push_back(std::move(open));
 }
 
-void Recomputations::TakeNumbers(const CallRecord& record, Step* step) {
+void Recomputations::TakeNumbers(const CallRecord& record, const OpenStep& ended, Step* step) {
+  const MemoryEffects& memory = FactsOf(ended.config).memory;
+  // Contents are recorded of memory that nothing has written, too; what a view shows is its base's.
+  const auto says_nothing = [&](const TensorNote& note) {
+    if (note.numbers.has_value() || memory.allocates) return !note.numbers.has_value();
+    if (!note.contents.has_value()) return true;
+    return !memory.writes && note.identity.has_value() &&
+           std::find(ended.storages.begin(), ended.storages.end(), note.identity->storage) != ended.storages.end();
+  };
   bool first = true;
   for (const std::string_view notes : {record.result.notes, record.result.written}) {
     if (notes.empty()) continue;
     for (const TensorNote& note : ReadTensorNotes(notes)) {
-      if (!note.numbers.has_value() && !note.contents.has_value()) continue;
+      if (says_nothing(note)) continue;
       if (first) step->norm = note.numbers.has_value() ? note.numbers->norm : std::numeric_limits<double>::quiet_NaN();
       first = false;
       step->fingerprint =
@@ -374,24 +386,32 @@ std::vector<uint64_t> Recomputations::ComparedSteps(const Thread& thread, uint64
   return steps;
 }
 
-// Which part of the first calls is also among those from a step on, before another one.
+// Which part of the first calls is also among those from a step on, before another one: the mean of in any order, which
+// long insertions don't change, and in order, which a start in the middle of the run does. 0: too few.
 double Recomputations::Likeness(const Thread& thread, uint64_t at, uint64_t end, const Thread& other,
                                 const std::vector<uint64_t>& again) {
   const size_t wanted = std::min(again.size(), kLikenessCalls);
   absl::flat_hash_map<uint32_t, size_t> counts;  // by API
   for (size_t i = 0; i < wanted; ++i) ++counts[FactsOf(other.At(again[i]).config).api];
-  size_t alike = 0, looked_at = 0;
+  size_t alike = 0, in_order = 0, looked_at = 0, next = 0;
   for (uint64_t step = at; step < end && looked_at < wanted + wanted / 8 + 8; ++step) {
     const ConfigFacts& facts = FactsOf(thread.At(step).config);
     if (facts.meaning != kCompared || facts.left_out) continue;
     ++looked_at;
     effort_ -= std::min<uint64_t>(effort_, 1);
+    for (size_t i = next; i < std::min(wanted, next + kOrderWindow); ++i) {
+      if (FactsOf(other.At(again[i]).config).api != facts.api) continue;
+      ++in_order;
+      next = i + 1;
+      break;
+    }
     const auto found = counts.find(facts.api);
     if (found == counts.end() || found->second == 0) continue;
     --found->second;
     ++alike;
   }
-  return static_cast<double>(alike) / static_cast<double>(wanted);
+  if (static_cast<double>(alike) < kLeastLikeness * static_cast<double>(wanted)) return 0;
+  return static_cast<double>(alike + in_order) / static_cast<double>(2 * wanted);
 }
 
 std::optional<Recomputations::Run> Recomputations::FindForward(Thread* thread, const Region& region,
@@ -431,7 +451,9 @@ std::optional<Recomputations::Run> Recomputations::FindForward(Thread* thread, c
   Candidate best;
   size_t tried = 0;
   const auto look_in = [&](Thread* in, uint64_t before) {
-    for (uint64_t step = before; step-- > in->dropped && tried < kMaxForwardCandidates && effort_ > 0;) {
+    uint64_t least = in->dropped;
+    bool great = false;
+    for (uint64_t step = before; step-- > least && tried < kMaxForwardCandidates && effort_ > 0;) {
       --effort_;
       const Step& candidate = in->At(step);
       if (root != kLostId ? candidate.config != root : FactsOf(candidate.config).api != wanted_api) continue;
@@ -449,7 +471,7 @@ std::optional<Recomputations::Run> Recomputations::FindForward(Thread* thread, c
       const std::vector<uint64_t> own = ComparedSteps(*in, step, std::min(in->next(), step + 16));
       if (own.empty()) continue;
       const double likeness = Likeness(*in, step, before, *thread, again);
-      if (likeness < kLeastLikeness && root == kLostId) continue;
+      if (likeness == 0 && root == kLostId) continue;
       const uint64_t storages = first_call.storages;
       const uint64_t its = in->At(own.front()).storages;
       // Each run is recomputed once, or as a part of another region too.
@@ -462,9 +484,13 @@ std::optional<Recomputations::Run> Recomputations::FindForward(Thread* thread, c
       if (quality > best.quality || (quality == best.quality && likeness > best.likeness + kMoreAlike)) {
         best = {in, step, quality, likeness};
       }
-      if (uses == 0 && (same_storages || storages == 0) && likeness >= kGreatLikeness) return true;
+      if (!great && uses == 0 && (same_storages || storages == 0) && likeness >= kGreatLikeness) {
+        // It may be in the middle of the run, and what follows the beginning of the next one.
+        great = true;
+        least = std::max(least, step - std::min(step, again.back() - again.front() + 1));
+      }
     }
-    return false;
+    return great;
   };
   bool sure = look_in(thread, region.first);
   if (!sure) {

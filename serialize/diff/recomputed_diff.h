@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "serialize/diff/config_diff.h"
 #include "serialize/diff/one_trace.h"
+#include "serialize/numbers/memory_effects.h"
 #include "serialize/trace/trace.h"
 
 namespace torchtrace {
@@ -102,6 +103,7 @@ class Recomputations {
     Meaning meaning = kUnread;
     bool left_out = false;  // by the scope
     uint32_t api = 0;
+    MemoryEffects memory;
   };
   struct Region {
     uint64_t first = 0;           // step
@@ -116,6 +118,7 @@ class Recomputations {
     uint32_t depth = 0;
     Meaning meaning = kNothing;
     ConfigId config = kLostId;
+    std::vector<uint64_t> storages = {};  // of its arguments
   };
   struct Used {
     uint64_t first = 0, end = 0;
@@ -163,7 +166,7 @@ class Recomputations {
                   const std::vector<uint64_t>& again);
   void Compare(const Thread& again_thread, const Run& again, const Run& forward, bool stopped, bool keeps,
                Recomputation* result);
-  void TakeNumbers(const CallRecord& record, Step* step);
+  void TakeNumbers(const CallRecord& record, const OpenStep& ended, Step* step);
 
   const Trace& trace_;
   const DiffScope& scope_;

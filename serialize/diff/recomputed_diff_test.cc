@@ -223,6 +223,59 @@ TEST_F(RecomputedDiffTest, EqualNumbers) {
   EXPECT_THAT(Text(), HasSubstr("1 call compared with the forward run, 1 with numbers: all the same"));
 }
 
+// Blocks whose first call comes again in their middle, without storages.
+TEST_F(RecomputedDiffTest, ARunBeginsAtItsFirstCall) {
+  const auto block = [&] {
+    const auto call = [&](const std::string& api, std::vector<Dim> shape) {
+      trace_.Call(MakeConfig(1, api, {TensorValue(std::move(shape))}));
+    };
+    for (const char* api : {"norm", "linear", "view", "transpose", "chunk", "attend", "reshape"}) call(api, {4});
+    for (const char* api : {"add", "norm", "linear", "gelu", "linear", "add"}) call(api, {16});
+  };
+  Train(
+      [&] {
+        block();
+        block();
+      },
+      [&] {
+        block();
+        trace_.Call(Grad(false));
+        trace_.Call(Operator("aten::threshold_backward", {4}));
+        trace_.Call(Grad(true));
+        block();
+      });
+  const nlohmann::json json = Json();
+  EXPECT_EQ(json["recomputed"], 2);
+  EXPECT_EQ(json["calls"], 26);
+  EXPECT_FALSE(json["different"]) << json;
+}
+
+// Of what isn't written, contents are recorded too (run --values).
+TEST_F(RecomputedDiffTest, ContentsOfMemoryThatNothingHasWritten) {
+  const auto contents = [](const std::string& bytes, uint64_t storage, uint64_t tensor) {
+    TensorNote note;
+    note.identity = TensorNote::Identity{.tensor = tensor, .storage = storage};
+    note.contents = bytes;
+    std::string text;
+    AppendTensorNote(note, &text);
+    return text;
+  };
+  const auto run = [&](const std::string& bytes, uint64_t storage) {
+    const std::string id = Identities({{.tensor = storage, .storage = storage}});
+    trace_.Enter(Operator("aten::empty_like", {1}));
+    trace_.Return({TensorValue({1})}, contents(bytes, storage, storage));
+    trace_.Enter(Operator("aten::view", {1}), "", id);
+    trace_.Return({TensorValue({1})}, contents(bytes, storage, storage + 1));
+    trace_.Enter(Operator("aten::fill_.Scalar", {1}), "", id);
+    trace_.Return({TensorValue({1})}, contents("same", storage, storage));
+  };
+  Train([&] { run("abcd", 10); }, [&] { run("efgh", 20); });
+  const nlohmann::json json = Json();
+  EXPECT_EQ(json["calls"], 3);
+  EXPECT_EQ(json["calls_with_numbers"], 1);
+  EXPECT_FALSE(json["different"]);
+}
+
 TEST_F(RecomputedDiffTest, ModulesAloneTell) {
   trace_.process(0).known.levels = {2, 3};
   const auto block = [&](std::vector<Dim> shape) {

@@ -88,7 +88,9 @@ class NanFinder {
   // After the last one. `too_late`: by process.
   absl::StatusOr<std::vector<ProcessNans>> Finish(const std::vector<uint64_t>& too_late) {
     std::vector<ProcessNans> result(trace_->processes().size());
-    bool has_numbers = false, has_results = false;
+    bool recorded = false, has_numbers = false, has_results = false;
+    for (const ProcessInfo& process : trace_->processes()) recorded = recorded || process.known.numbers;
+    uint64_t looked_at = 0;
     for (size_t i = 0; i < processes_.size() && i < result.size(); ++i) {
       if (processes_[i] == nullptr) continue;
       result[i] = std::move(processes_[i]->result);
@@ -96,6 +98,11 @@ class NanFinder {
       if (i < too_late.size()) result[i].counts.too_late = too_late[i];
       has_numbers = has_numbers || result[i].has_numbers;
       has_results = has_results || result[i].has_results;
+      looked_at += result[i].counts.tensors + result[i].counts.arguments;
+    }
+    if (recorded && looked_at == 0) {
+      return absl::FailedPreconditionError(
+          "nothing to look at: numbers were recorded, but no recorded call took or returned a tensor that has some");
     }
     if (!has_numbers) {
       return absl::FailedPreconditionError(

@@ -393,6 +393,28 @@ TEST(FirstNan, NothingWasRecorded) {
             "--ids --outputs --values 64KB");
 }
 
+// Not that there is none: nothing was looked at.
+TEST(FirstNan, NoTensorHasNumbers) {
+  const std::string nothing =
+      "nothing to look at: numbers were recorded, but no recorded call took or returned a tensor that has some";
+  Program program;
+  EXPECT_EQ(Found(&program), nothing);
+  program.Op("aten::empty.memory_format", {}, {Unknown(1, 1)});
+  EXPECT_EQ(Found(&program), nothing);
+  program.Op("aten::fill_.Scalar", {Unknown(1, 1)}, {{1, 1}});
+  EXPECT_EQ(Found(&program), "0 more, 0 meant\n");
+}
+
+TEST(FirstNan, ModulesAloneDontShowAll) {
+  Program program({{"numbers", "all"}, {"levels", {3}}});
+  program.Module("gate");
+  program.Finish({{1, 1}});
+  EXPECT_EQ(Report(&program),
+            "No NaN or infinity in what was looked at\n"
+            "Looked at what 1 call of 1 returned or wrote: 1 tensor\n"
+            "Not looked at: what is in modules and between them: levels 1, 2 and 4 record it\n");
+}
+
 TEST(FirstNan, BackwardAndItsForwardCall) {
   Program program({{"numbers", "all"}, {"levels", {1, 2, 3, 4}}});
   program.Module("gate");

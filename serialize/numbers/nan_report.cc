@@ -383,6 +383,11 @@ class NanReport {
       missing.push_back(absl::StrCat(Counted(nans.counts.without, "tensor", "tensors"), " without numbers, of ",
                                      absl::StrJoin(shown, ", "), apis.size() > kMostApisShown ? ", ..." : ""));
     }
+    const std::vector<int>& levels = info.known.levels;
+    if (nans.has_numbers && !levels.empty() &&
+        std::all_of(levels.begin(), levels.end(), [](int level) { return level == kFrameLevel; })) {
+      missing.emplace_back("what is in modules and between them: levels 1, 2 and 4 record it");
+    }
     if (nans.counts.too_late != 0) {
       missing.push_back(absl::StrCat(Counted(nans.counts.too_late, "tensor", "tensors"),
                                      " whose numbers came too long after their calls"));
