@@ -213,8 +213,9 @@ class NanReport {
         }
         break;
       case NanFinding::kReturned:
-        text = absl::StrCat("call ", finding.call.call, ", of module ", ModuleText(finding.call.module), ", returned ",
-                            what, "; what it took isn't known: record operators too (-l 2,3), which compiled code has none of");
+        text = absl::StrCat(
+            "call ", finding.call.call, ", of module ", ModuleText(finding.call.module), ", returned ", what,
+            "; what it took isn't known: record operators too (-l 2,3), which compiled code has none of");
         break;
       case NanFinding::kCameIn:
         if (finding.came_in_by.empty()) {
