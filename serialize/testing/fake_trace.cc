@@ -204,7 +204,7 @@ std::unique_ptr<FakeTrace> WithLaterNumbers(Trace* from, uint32_t seed, size_t m
   return to;
 }
 
-std::string ReportOf(Trace* trace, const ReportWriter& write) {
+std::string ReportOf(Trace* trace, const WriteReport& write) {
   const auto report = [&write](Trace* of) {
     std::ostringstream out;
     const absl::StatusOr<bool> different = write(of, &out);

@@ -102,8 +102,8 @@ std::unique_ptr<FakeTrace> WithLaterNumbers(Trace* from, uint32_t seed, size_t m
 
 // What `write` writes of a trace, after a line `different`, `same` or `error: ...`, by what it returns. Expects the
 // same of the trace whose numbers come later.
-using ReportWriter = std::function<absl::StatusOr<bool>(Trace* trace, std::ostream* out)>;
-std::string ReportOf(Trace* trace, const ReportWriter& write);
+using WriteReport = std::function<absl::StatusOr<bool>(Trace* trace, std::ostream* out)>;
+std::string ReportOf(Trace* trace, const WriteReport& write);
 
 // Short spellings for tests.
 Value IntValue(int64_t value);
