@@ -92,11 +92,11 @@ std::vector<std::string> g_nans;  // of calls that are known to have made one wh
 
 // As level 2 does, with --stop-on-nan too.
 bool Call(const std::string& api, const Calls& call) {
-  t_taken = t_made = {};
+  SeenOnThread() = {};
   if (!t_thread.Enter([&](ConfigBuilder* config) { Describe(api, call.arguments, config); })) return false;
-  NanCall nan{t_thread.recorder->LastEntered(), std::exchange(t_taken, {})};
+  NanCall nan{t_thread.recorder->LastEntered(), std::exchange(SeenOnThread().taken, {})};
   call.inside();
-  t_made = {};
+  SeenOnThread().made = {};
   t_thread.Leave([&](ConfigBuilder* config) {
     Describe(api, call.written, config, Elements::kWritten);
     config->KeepWritten();
@@ -106,7 +106,7 @@ bool Call(const std::string& api, const Calls& call) {
       DescribeTensor(tensor->tensor(), {}, config);
     }
   });
-  nan.made = std::exchange(t_made, {});
+  nan.made = std::exchange(SeenOnThread().made, {});
   nan.api = api;
   if (const auto made = JudgeNan(std::move(nan))) g_nans.push_back(NanMessage(*made));
   return true;

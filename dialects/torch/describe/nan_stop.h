@@ -24,8 +24,16 @@ struct SeenNans {
   bool any = false;
   std::vector<std::shared_ptr<DeviceRead>> later = {};
 };
-// The thread's tensors, of arguments and of results, that were described since these were reset.
-inline thread_local SeenNans t_taken, t_made;
+// The thread's tensors that were described since these were reset.
+struct SeenTensors {
+  SeenNans taken;  // arguments
+  SeenNans made;   // results
+};
+inline SeenTensors& SeenOnThread() {
+  // glibc keeps little room for the thread-local variables of a library that is loaded late.
+  thread_local const auto seen = std::make_unique<SeenTensors>();
+  return *seen;
+}
 
 // A call that may have made a NaN.
 struct NanCall {

@@ -101,7 +101,7 @@ std::optional<TensorNote::Range> RangeOf(c10::ScalarType type, const StridedElem
 }
 
 void SeeNans(const FoundNumbers& found, Elements elements) {
-  SeenNans& seen = elements == Elements::kRead ? t_taken : t_made;
+  SeenNans& seen = elements == Elements::kRead ? SeenOnThread().taken : SeenOnThread().made;
   seen.any |= found.now.has_value() && found.now->nans != 0;
   if (found.later.read != nullptr) seen.later.push_back(found.later.read);
 }

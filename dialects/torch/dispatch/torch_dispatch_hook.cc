@@ -140,12 +140,13 @@ class NanStop {
   // Once the call is entered, and before it is made.
   explicit NanStop(bool recorded) {
     if (recorded && g_stops_on_nan.load(std::memory_order_relaxed)) [[unlikely]]
-      call_ = std::make_unique<NanCall>(NanCall{t_thread.recorder->LastEntered(), std::exchange(t_taken, {})});
+      call_ =
+          std::make_unique<NanCall>(NanCall{t_thread.recorder->LastEntered(), std::exchange(SeenOnThread().taken, {})});
   }
 
   void BeforeEnd() const {
     if (call_ != nullptr) [[unlikely]]
-      t_made = {};
+      SeenOnThread().made = {};
   }
   void AfterEnd(std::string_view head) const {
     if (call_ != nullptr) [[unlikely]]
@@ -154,7 +155,7 @@ class NanStop {
 
  private:
   [[gnu::noinline]] void RaiseAfterEnd(std::string_view head) const {
-    call_->made = std::exchange(t_made, {});
+    call_->made = std::exchange(SeenOnThread().made, {});
     call_->api = ReadConfigHead(head).api;
     if (const auto module = g_module_under_way.load(std::memory_order_relaxed)) call_->module = module();
     if (const std::optional<NanCall> made = JudgeNan(std::move(*call_))) RaiseNan(*made);
@@ -169,7 +170,7 @@ template <typename Describe>
 bool Enter(const Describe& describe) {
   if (g_stops_on_nan.load(std::memory_order_relaxed)) [[unlikely]] {
     if (t_thread.Recording() && !t_thread.describing) RaiseNanThatCame();
-    t_taken = t_made = {};
+    SeenOnThread() = {};
   }
   const bool recorded = t_thread.Enter(describe);
   if (!recorded) {
