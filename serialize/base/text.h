@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -40,6 +42,14 @@ bool IsValidUtf8(std::string_view text);
 
 // ASCII letters, digits and underscores, no digit first: an identifier or keyword of Python and C.
 bool IsWord(std::string_view text);
+
+// Whether the text is among these.
+inline bool IsOneOf(std::string_view text, std::span<const std::string_view> among) {
+  return std::find(among.begin(), among.end(), text) != among.end();
+}
+inline bool IsOneOf(std::string_view text, std::initializer_list<std::string_view> among) {
+  return IsOneOf(text, std::span(among.begin(), among.size()));
+}
 
 // The longest prefix of whole characters that has at most so many bytes.
 std::string_view CutUtf8(std::string_view text, size_t bytes);

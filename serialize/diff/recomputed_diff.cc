@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "serialize/base/bytes.h"
+#include "serialize/base/text.h"
 #include "serialize/diff/sequence_diff.h"
 #include "serialize/forms/call_labels.h"
 #include "serialize/model/config.h"
@@ -38,11 +39,6 @@ constexpr std::string_view kBackwardCalls[] = {"torch.Tensor.backward", "torch.a
 // Of checkpoint itself, which detaches what it saves, at other places in each run.
 constexpr std::string_view kPassedCalls[] = {"aten::detach", "torch.Tensor.detach",
                                              "torch.Tensor.requires_grad.__set__", "torch.device"};
-
-template <size_t N>
-bool IsOneOf(std::string_view name, const std::string_view (&names)[N]) {
-  return std::find(std::begin(names), std::end(names), name) != std::end(names);
-}
 
 bool IsCast(std::string_view api) {
   constexpr std::string_view kCasts[] = {"torch.Tensor.to",   "torch.Tensor.type",     "torch.Tensor.float",

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "serialize/base/text.h"
 #include "serialize/forms/plain_form.h"
 #include "serialize/import/call_rows.h"
 #include "serialize/import/imported_trace.h"
@@ -21,10 +22,6 @@ namespace {
 constexpr std::string_view kNumbers[] = {"call",        "depth",  "level", "calls", "start_ns",
                                          "duration_ns", "thread", "pid",   "rank"};
 constexpr std::string_view kTexts[] = {"api", "config", "outcome", "exception", "process", "trace", "host"};
-
-bool IsOneOf(std::string_view name, const auto& names) {
-  return std::find(std::begin(names), std::end(names), name) != std::end(names);
-}
 
 struct Cell {
   std::string text;

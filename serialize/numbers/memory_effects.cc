@@ -1,18 +1,14 @@
 #include "serialize/numbers/memory_effects.h"
 
 #include <algorithm>
-#include <initializer_list>
 #include <string_view>
 
+#include "serialize/base/text.h"
 #include "serialize/model/levels.h"
 #include "serialize/numbers/tensor_numbers.h"
 
 namespace torchtrace {
 namespace {
-
-bool IsAmong(std::string_view name, std::initializer_list<std::string_view> names) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
 
 bool OnlyAllocates(std::string_view name, const Config& config) {
   // `torch.Tensor(2, 3)`, not `torch.Tensor([2, 3])`; `tensor.new(2, 3)`.
@@ -22,11 +18,11 @@ bool OnlyAllocates(std::string_view name, const Config& config) {
   }
   if (name.starts_with("_")) name.remove_prefix(1);
   return name.starts_with("empty") || name.starts_with("new_empty") ||
-         IsAmong(name, {"resize", "resize_", "resize_as_", "resize_output", "resize_output_"});
+         IsOneOf(name, {"resize", "resize_", "resize_as_", "resize_output", "resize_output_"});
 }
 
 bool ChangesView(std::string_view name) {
-  return IsAmong(name, {"as_strided_", "detach_", "rename_", "requires_grad_", "retain_grad_", "set_", "share_memory_",
+  return IsOneOf(name, {"as_strided_", "detach_", "rename_", "requires_grad_", "retain_grad_", "set_", "share_memory_",
                         "squeeze_", "swapaxes_", "swapdims_", "t_", "transpose_", "unsqueeze_"});
 }
 
@@ -36,7 +32,7 @@ bool HasTensor(const Value& value) {
 
 bool WritesElements(std::string_view name, const Config& config) {
   if (name.starts_with("__") && name.ends_with("__")) {
-    const bool augments = name.starts_with("__i") && !IsAmong(name, {"__index__", "__int__", "__invert__", "__iter__"});
+    const bool augments = name.starts_with("__i") && !IsOneOf(name, {"__index__", "__int__", "__invert__", "__iter__"});
     return augments || name.starts_with("__set");
   }
   if (name.ends_with("_") || name.ends_with("_out")) return true;
@@ -54,7 +50,7 @@ bool WritesLater(std::string_view api, std::string_view name) {
   const std::string_view space = api.substr(0, api.find("::"));
   const bool of_group = api.starts_with("torch.distributed.") || space == "c10d" || space == "c10d_functional" ||
                         space.starts_with("_c10d_functional");
-  return of_group && !IsAmong(name, {"wait_tensor", "send", "isend", "barrier", "monitored_barrier"});
+  return of_group && !IsOneOf(name, {"wait_tensor", "send", "isend", "barrier", "monitored_barrier"});
 }
 
 }  // namespace

@@ -2,20 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
-#include <iterator>
 #include <string_view>
 
+#include "serialize/base/text.h"
 #include "serialize/forms/call_labels.h"
 #include "serialize/numbers/tensor_numbers.h"
 
 namespace torchtrace {
 namespace {
-
-template <size_t n>
-bool IsListed(std::string_view name, const std::string_view (&names)[n]) {
-  return std::find(std::begin(names), std::end(names), name) != std::end(names);
-}
 
 // They make a tensor of numbers that the program's text holds.
 constexpr std::string_view kConstructors[] = {"tensor",        "as_tensor",  "asarray",
@@ -47,14 +41,14 @@ NanCallKind NanCallKindOf(const Config& config) {
   kind.module = !ModuleLabelOf(config).empty();
   for (const Value& value : config.args) AddLiterals(value, &kind.literals);
   for (const auto& [name, value] : config.kwargs) {
-    if (!IsListed(name, kFactors)) AddLiterals(value, &kind.literals);
+    if (!IsOneOf(name, kFactors)) AddLiterals(value, &kind.literals);
   }
   kind.gives_nan = kind.literals.nan;
   if (kind.module) return kind;
   kind.memory = MemoryEffectsOf(config);
   kind.batch_norm = base.find("batch_norm") != std::string_view::npos;
   kind.many_tensors = base.starts_with("_foreach_") || base.starts_with("_fused_");
-  kind.backward = IsListed(api, kGradientFunctions) || base == "run_backward" || api.starts_with("autograd::engine::");
+  kind.backward = IsOneOf(api, kGradientFunctions) || base == "run_backward" || api.starts_with("autograd::engine::");
   kind.backward_name = base.ends_with("_backward") || base.ends_with("_backward_data");
   kind.begins_scope = base.starts_with("_record_function_enter");
   kind.ends_scope = api.find("_record_function_exit") != std::string_view::npos;
@@ -64,9 +58,9 @@ NanCallKind NanCallKindOf(const Config& config) {
   kind.optimizer = api.starts_with("Optimizer.step") ||
                    (kind.begins_scope && std::any_of(config.args.begin(), config.args.end(), is_step));
   kind.is_aten = api.starts_with("aten::");
-  const bool constructs = IsListed(base, kConstructors);
+  const bool constructs = IsOneOf(base, kConstructors);
   kind.constant = constructs && !kind.literals.array && !kind.memory.allocates;
-  kind.reads = IsListed(base, kReaders) || ((constructs || base == "set_") && kind.literals.array);
+  kind.reads = IsOneOf(base, kReaders) || ((constructs || base == "set_") && kind.literals.array);
   kind.lifts = base == "lift_fresh" || base == "lift_fresh_copy" || base == "lift";
   return kind;
 }

@@ -4,6 +4,7 @@
 #include <set>
 #include <tuple>
 
+#include "serialize/base/text.h"
 #include "serialize/model/config.h"
 #include "serialize/trace/collective_traits.h"
 
@@ -38,11 +39,6 @@ constexpr std::string_view kCollectiveFunctions[] = {
     "scatter_object_list",
 };
 constexpr std::string_view kNotCollective[] = {"recv_", "recv_any_source_", "send", "wait_tensor"};
-
-template <size_t N>
-bool IsOneOf(std::string_view name, const std::string_view (&names)[N]) {
-  return std::find(std::begin(names), std::end(names), name) != std::end(names);
-}
 
 }  // namespace
 

@@ -10,6 +10,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "serialize/base/text.h"
 #include "serialize/model/levels.h"
 #include "serialize/model/value.h"
 
@@ -117,10 +118,6 @@ std::string ShapeText(const Value& tensor) {
     absl::StrAppend(&text, text.size() == 1 ? "" : ", ", size.has_value() ? absl::StrCat(*size) : "?");
   }
   return text + "]";
-}
-
-bool IsOneOf(std::string_view name, std::initializer_list<std::string_view> names) {
-  return std::find(names.begin(), names.end(), name) != names.end();
 }
 
 // -1: not known.

@@ -1,13 +1,13 @@
 #include "dialects/torch/describe/operator_plan.h"
 
 #include <algorithm>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "dialects/torch/describe/describe.h"
 #include "dialects/torch/describe/enum_names.h"
+#include "serialize/base/text.h"
 #include "serialize/model/levels.h"
 
 namespace torchtrace::torch_dialect {
@@ -37,9 +37,7 @@ IntKind KindOf(const c10::Argument& argument) {
   }
 }
 
-bool IsAmong(std::string_view name, std::span<const std::string_view> names) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
+constexpr std::string_view kWaits = "wait_tensor";
 
 // Of an operator or a function, by its name alone.
 bool OnlyAllocates(std::string_view name) {
@@ -57,7 +55,7 @@ bool OnlyAllocates(std::string_view name) {
                                                 "resize_as",
                                                 "resize_as_",
                                                 "_resize_output_"};
-  return IsAmong(name, kNames);
+  return IsOneOf(name, kNames);
 }
 
 // What an operator does with the elements of its tensors, by its schema.
@@ -80,7 +78,7 @@ class ElementPlan {
     if (name_ == kWaits || (later_ && IsOutput(argument))) return Elements::kUnread;
     if (const c10::AliasInfo* const alias = argument.alias_info(); alias != nullptr) {
       const bool is_read = alias->isWrite() && !argument.is_out() && !changes_view_ &&
-                           !(IsFirst(argument) && IsAmong(name_, kOverwriting));
+                           !(IsFirst(argument) && IsOneOf(name_, kOverwriting));
       return is_read ? Elements::kRead : Elements::kUnread;
     }
     return name_.starts_with("new_") || name_.ends_with("_like") ? Elements::kUnread : Elements::kRead;
@@ -93,7 +91,7 @@ class ElementPlan {
     const c10::AliasInfo* const alias = argument.alias_info();
     if (alias != nullptr) return alias->isWrite() && !changes_view_;
     return name_.find("batch_norm") != std::string_view::npos && name_.find("backward") == std::string_view::npos &&
-           IsAmong(argument.name(), kStatistics);
+           IsOneOf(argument.name(), kStatistics);
   }
 
   Elements After(const c10::Argument& argument) const {
@@ -122,8 +120,6 @@ class ElementPlan {
   }
 
  private:
-  static constexpr std::string_view kWaits = "wait_tensor";
-
   bool IsFirst(const c10::Argument& argument) const { return &argument == schema_.arguments().data(); }
   // Of c10d's operators, whose schemas don't say so.
   bool IsOutput(const c10::Argument& argument) const {
@@ -230,9 +226,10 @@ MemoryUse MemoryUseOf(std::string_view api) {
   const std::string_view name = api.substr(api.rfind('.') + 1);
   if (OnlyAllocates(name)) return MemoryUse::kAllocates;
   if (name == "new" || name.ends_with("Tensor")) return MemoryUse::kMayAllocate;
-  if (IsAmong(name, kNewViews)) return MemoryUse::kMakesNewView;
+  if (IsOneOf(name, kNewViews)) return MemoryUse::kMakesNewView;
   if (name == "__setitem__") return MemoryUse::kWrites;
-  if (!name.ends_with('_') || name.ends_with("__") || IsAmong(name, kWriteNothing)) return MemoryUse::kUnknown;
+  if (name == kWaits) return MemoryUse::kWaits;
+  if (!name.ends_with('_') || name.ends_with("__") || IsOneOf(name, kWriteNothing)) return MemoryUse::kUnknown;
   return MemoryUse::kWrites;
 }
 

@@ -56,6 +56,7 @@ enum class MemoryUse : uint8_t {
   kMayAllocate,   // returns memory without contents if its arguments are sizes (torch.Tensor)
   kMakesNewView,  // of its first argument's memory, in place
   kWrites,        // its first argument's memory
+  kWaits,         // for what may still be writing its first argument's memory
 };
 MemoryUse MemoryUseOf(std::string_view api);
 

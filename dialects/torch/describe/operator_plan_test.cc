@@ -17,6 +17,7 @@ TEST(MemoryUse, OfNames) {
   EXPECT_EQ(MemoryUseOf("torch.Tensor.__setitem__"), MemoryUse::kWrites);
   EXPECT_EQ(MemoryUseOf("torch.ops.aten.fill_.Scalar"), MemoryUse::kWrites);
   EXPECT_EQ(MemoryUseOf("torch._foreach_copy_"), MemoryUse::kWrites);
+  EXPECT_EQ(MemoryUseOf("torch.ops._c10d_functional.wait_tensor"), MemoryUse::kWaits);
   for (const char* const name :
        {"torch.Tensor.requires_grad_", "torch.Tensor.__add__", "torch.ops.", "torch.ops", ""}) {
     EXPECT_EQ(MemoryUseOf(name), MemoryUse::kUnknown) << name;

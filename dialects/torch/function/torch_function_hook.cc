@@ -150,6 +150,7 @@ Elements TrackMemory(MemoryUse use, const CallArguments& arguments) {
   if (PyObject* const output = OutputOf(arguments)) CountPythonAsWritten(output);
   switch (use) {
     case MemoryUse::kUnknown:
+    case MemoryUse::kWaits:
       break;
     case MemoryUse::kAllocates:
       return Elements::kAllocated;
@@ -335,9 +336,8 @@ class FunctionCalls final : public python_dialect::RecordedCalls<DescribePython,
     const torch_dialect::Api& api = ApiNames::Loaded()->Resolve(arguments.positional[0]);
     arguments.positional += first;
     arguments.count -= first;
-    const MemoryUse use = TracksMemory() ? MemoryUseOf(api.name) : MemoryUse::kUnknown;
-    // A collective may be writing its argument.
-    const WithoutNumbers without(api.name.find("_c10d_functional.wait_tensor") != std::string_view::npos);
+    const MemoryUse use = NumbersAreWanted() ? MemoryUseOf(api.name) : MemoryUse::kUnknown;
+    const WithoutNumbers without(use == MemoryUse::kWaits);
     const bool recorded = Record(api.head, arguments);
     if (TracksMemory()) t_function.results = TrackMemory(use, arguments);
     return recorded;
