@@ -4,6 +4,7 @@
 #include <ATen/ops/from_blob.h>
 #include <ATen/record_function.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/util/strides.h>
 #include <torch/csrc/Exceptions.h>
 
 #include <algorithm>
@@ -13,7 +14,6 @@
 #include <exception>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "dialects/torch/describe/describe.h"
 #include "dialects/torch/numbers/noted_numbers.h"
@@ -59,14 +59,13 @@ bool CanBeCopied(const c10::TensorImpl& impl) {
 
 std::optional<TensorNote::Numbers> NumbersOfCopy(const c10::TensorImpl& impl, ElementType type) {
   const c10::IntArrayRef sizes = impl.sizes_default();
-  std::vector<int64_t> strides(sizes.size());
-  int64_t elements = 1;
-  for (size_t i = sizes.size(); i-- > 0; elements *= sizes[i]) strides[i] = elements;
+  const c10::DimVector contiguous = c10::contiguous_strides(sizes);
   // As the tensor has them, if all of that memory is its elements: most devices then copy it as it is.
-  if (impl.is_non_overlapping_and_dense_default()) strides = impl.strides_default().vec();
+  const c10::IntArrayRef strides =
+      impl.is_non_overlapping_and_dense_default() ? impl.strides_default() : c10::IntArrayRef(contiguous);
   // Not from PyTorch's allocator, whose counts the program may read.
   const std::unique_ptr<void, decltype(&std::free)> memory(
-      std::malloc(static_cast<size_t>(elements) * ElementSize(type)), &std::free);
+      std::malloc(static_cast<size_t>(impl.numel_default()) * ElementSize(type)), &std::free);
   if (memory == nullptr) return std::nullopt;
   try {
     const KernelsAlone kernels_alone;
@@ -84,7 +83,7 @@ std::optional<TensorNote::Numbers> NumbersOfCopy(const c10::TensorImpl& impl, El
     TurnOff(impl, error.what());
     return std::nullopt;
   }
-  return NotedNumbers(NumbersOf(type, memory.get(), {sizes.data(), sizes.size()}, strides));
+  return NotedNumbers(NumbersOf(type, memory.get(), {sizes.data(), sizes.size()}, {strides.data(), strides.size()}));
 }
 
 void BeginCopiedNumbers() { g_failed_devices = 0; }

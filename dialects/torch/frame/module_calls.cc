@@ -73,19 +73,19 @@ std::string ClassName(PyTypeObject* type) {
 bool Begin(PyObject* module) {
   return t_thread.Enter([&](ConfigBuilder* config) {
     std::vector<ModuleThread::Module>& modules = t_modules.modules;
-    const ModulePlace place =
-        PlaceOf(module, g_module_class, modules.empty() ? 0 : modules.back().model, &t_modules.apart);
+    ModulePlace place = PlaceOf(module, g_module_class, modules.empty() ? 0 : modules.back().model, &t_modules.apart);
     const bool is_part = !place.path.empty();
-    const std::string& path = is_part ? place.path : place.model_name;
-    modules.push_back({place.model, path});
+    std::string& path = is_part ? place.path : place.model_name;
     config->Begin(ConfigBuilder::EncodeHead(kFrameLevel, ClassName(Py_TYPE(module))));
     config->Positional(0);
     config->Keywords(is_part ? 2 : 1);
     config->Keyword("path");
     config->values().String(path, path.size());
-    if (!is_part) return;
-    config->Keyword("model");
-    config->values().String(place.model_name, place.model_name.size());
+    if (is_part) {
+      config->Keyword("model");
+      config->values().String(place.model_name, place.model_name.size());
+    }
+    modules.push_back({place.model, std::move(path)});
   });
 }
 

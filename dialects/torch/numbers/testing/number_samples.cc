@@ -47,8 +47,7 @@ Format FormatOf(ElementType type) {
 Bytes ElementMaker::Make(size_t elements) {
   const size_t size = ElementSize(type_);
   Bytes data(elements * size);
-  const bool complex = type_ == kComplex32 || type_ == kComplex64 || type_ == kComplex128;
-  const size_t part = complex ? size / 2 : size;
+  const size_t part = PartSize(type_);
   // Some tensors have nothing special.
   const bool special = random_() % 4 != 0;
   for (size_t at = 0; at < data.size(); at += part) {
