@@ -11,7 +11,9 @@
 #include "cmd/cli/output.h"
 #include "cmd/cli/terminal.h"
 #include "cmd/reading/reading_options.h"
+#include "serialize/base/read_file.h"
 #include "serialize/reports/reports.h"
+#include "serialize/reports/shapes.h"
 
 namespace torchtrace {
 namespace {
@@ -68,6 +70,12 @@ absl::Status CheckApart(const std::vector<std::string>& paths, const std::map<st
   return absl::OkStatus();
 }
 
+absl::StatusOr<ShapeRules> ReadRules(const std::string& path) {
+  const absl::StatusOr<std::string> text = ReadWholeFile(path);
+  if (!text.ok()) return text.status();
+  return ShapeRules::WithOwn(*text, path);
+}
+
 // Whether --times shows all of them, or only sums.
 const Choices<bool>& TimesShown() {
   static const Choices<bool> times("unknown times", {{"sums", false}, {"all", true}});
@@ -76,7 +84,7 @@ const Choices<bool>& TimesShown() {
 
 int RunStats(const std::vector<std::string>& args) {
   std::vector<std::string> paths, ignore, labels;
-  std::string by = "api", format = "text", sort, times = "sums";
+  std::string by = "api", format = "text", sort, flops, times = "sums";
   uint64_t top = 0;
   StatsOptions options;
   bool census = false, no_times = false, quiet = false;
@@ -93,8 +101,8 @@ int RunStats(const std::vector<std::string>& args) {
           ->check(
               Completed(Checked([](const std::string& text) { return ParseStatsGrouping(text); }), StatsGroupingNames));
   Option* const sort_option = app->add_option("--sort", sort,
-                                              "calls, configs, time, self (time), name, first (call) or, of "
-                                              "shapes, flops (default: calls; of shapes and graphs time)")
+                                              "calls, configs, time, self (time), name, first (call), flops or "
+                                              "bytes (default: calls; of shapes and graphs time)")
                                   ->option_text("ORDER")
                                   ->check(OneOf(StatsSorts()));
   Option* const top_option =
@@ -111,6 +119,10 @@ int RunStats(const std::vector<std::string>& args) {
   app->add_option("--label", labels, "The name of TRACE's columns (default: TRACE); may be repeated")
       ->option_text("NAME=TRACE")
       ->allow_extra_args(false);
+  Option* const flops_option = app->add_option("--flops", flops,
+                                               "Show FLOPs and bytes, with rules of FILE for operators of one's own "
+                                               "(docs/STATS.md#rules-of-ones-own)")
+                                   ->option_text("FILE");
   Option* const times_option =
       app->add_option("--times", times, "sums, or all: mean, min, p50, p99 and max of the calls too (default: sums)")
           ->option_text("WHAT")
@@ -141,11 +153,17 @@ int RunStats(const std::vector<std::string>& args) {
   if (no_times && *times_option) return Fail(kExitTrouble, "--times and --no-times contradict each other: give one");
   selection.Apply(&options);
   options.ignore = *Coarsening::Parse(SplitLists(ignore));
-  if (*census_option && (*by_option || *sort_option || *times_option || options.sum || no_times || options.numbers ||
-                         !ignore.empty() || !options.levels.empty() || options.ChoosesCalls())) {
+  if (*census_option && (*by_option || *sort_option || *times_option || *flops_option || options.sum || no_times ||
+                         options.numbers || !ignore.empty() || !options.levels.empty() || options.ChoosesCalls())) {
     return Fail(kExitTrouble, absl::StrCat("--census has fixed rows and order: of the other options it takes --top, "
                                            "--format, --label, --include and --exclude",
                                            SeeHelp("stats")));
+  }
+  std::optional<ShapeRules> rules;
+  if (*flops_option) {
+    absl::StatusOr<ShapeRules> own = ReadRules(flops);
+    if (!own.ok()) return Fail(kExitTrouble, absl::StrCat("--flops: ", own.status().message()));
+    options.shape_rules = &rules.emplace(*std::move(own));
   }
   const absl::StatusOr<std::map<std::string, std::string>> names = ParseLabels(labels, paths);
   if (!names.ok()) return Fail(kExitTrouble, names.status());

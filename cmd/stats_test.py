@@ -336,6 +336,20 @@ def test_flops_are_those_of_flop_counter(tmp_path):
     assert data["by_level"][0]["total_flops"] - forward - backward == total
 
 
+def test_rules_of_ones_own(tmp_path):
+    (tmp_path / "own.yaml").write_text("- {names: ['*'], flops: 1}\n- {names: [add], flops: 7}\n")
+    data = stats_json(SAMPLE, "--flops", tmp_path / "own.yaml")
+    added = [row for row in data["apis"] if row["api"] in ("aten::add.Tensor", "torch.add")]
+    costs = [row["flops"] for row in added if row["flops"] is not None]  # of calls with tensors
+    assert costs and all(cost > 0 and cost % 7 == 0 for cost in costs)
+    (tmp_path / "own.yaml").write_text("- names: [add]\n  flop: 7\n")
+    failed = stats(SAMPLE, "--flops", tmp_path / "own.yaml")
+    assert failed.status == 2
+    assert f"--flops: {tmp_path}/own.yaml: line 2: unknown key flop" in failed.err
+    missing = stats(SAMPLE, "--flops", tmp_path / "none.yaml")
+    assert missing.status == 2 and "none.yaml" in missing.err
+
+
 # Fused APIs with a formula of their own, and their products.
 FUSED = """
 import torch

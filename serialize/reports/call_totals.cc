@@ -1,5 +1,5 @@
-#include <array>
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -7,6 +7,7 @@
 
 #include "serialize/base/reused_stack.h"
 #include "serialize/model/tensor_notes.h"
+#include "serialize/reports/call_costs.h"
 #include "serialize/reports/reports.h"
 #include "serialize/trace/recent_calls.h"
 
@@ -31,8 +32,7 @@ class Summer {
     for (auto id = static_cast<ConfigId>(configs_.size()); id < configs; ++id) {
       ConfigState config;
       config.row = options_.row(id);
-      config.costs = config.row != kNoRow && options_.costs != nullptr && options_.costs(id);
-      config.lacks = config.row != kNoRow && options_.lacks != nullptr && options_.lacks(id);
+      if (options_.cost != nullptr) costs_.push_back(config.row != kNoRow ? options_.cost(id) : ConfigCost());
       configs_.push_back(config);
     }
     totals_.configs.resize(configs);
@@ -57,6 +57,7 @@ class Summer {
   TraceTotals Take() {
     for (auto& [key, thread] : threads_) {
       for (OpenCall& call : thread.open) call.row = kNoRow;
+      CloseCosts(0, /*raised=*/false, &thread);
       Close(0, &thread);
     }
     totals_.has_times = empty_;
@@ -74,11 +75,6 @@ class Summer {
     uint32_t row = kNoRow;
     bool accepted = true;
     bool outermost = true;  // of its row
-    bool costs = false;
-    bool lacks = false;  // until there is a call of known or unknown cost inside
-    uint8_t level = 0;
-    ConfigId config = kLostId;
-    uint64_t count = 0;
   };
   // An accepted call whose numbers may come later.
   struct RecentCall {
@@ -88,20 +84,17 @@ class Summer {
     bool with_inf = false;
   };
   struct ThreadState {
-    uint64_t calls = 0;                                   // accepted
-    bool timed = false;                                   // some record has a time other than 0
-    ReusedStack<OpenCall> open;                           // by depth
-    std::array<uint32_t, UINT8_MAX + 1> open_costs = {};  // by level
-    std::array<uint32_t, UINT8_MAX + 1> open_lacks = {};  // the same
-    RecentCalls<RecentCall> recent;                       // if SumOptions asks for numbers
+    uint64_t calls = 0;                  // accepted
+    bool timed = false;                  // some record has a time other than 0
+    ReusedStack<OpenCall> open;          // by depth
+    std::unique_ptr<CostNesting> costs;  // if SumOptions asks for costs
+    RecentCalls<RecentCall> recent;      // the same for numbers
   };
 
   struct ConfigState {
     uint32_t row = kNoRow;
     PlaceId seen_at = kNoPlace;       // where it was called last
     const ThreadState* on = nullptr;  // the thread that called it last
-    bool costs = false;
-    bool lacks = false;
   };
 
   ThreadState& ThreadOf(const CallRecord& call) {
@@ -129,13 +122,18 @@ class Summer {
   [[gnu::always_inline]] void Close(uint32_t depth, ThreadState* thread) {
     for (; thread->open.size() > depth; thread->open.Pop()) {
       const OpenCall& call = thread->open.back();
-      if (call.lacks) {
-        --thread->open_lacks[call.level];
-        if (thread->open_costs[call.level] == 0) totals_.configs[call.config].lacking += call.count;
-      }
       if (call.row != kNoRow) --open_rows_[call.row];
-      if (call.costs) --thread->open_costs[call.level];
     }
+  }
+
+  // Costs of the calls at this depth and deeper, which have ended: the one at this depth by an exception if `raised`.
+  void CloseCosts(uint32_t depth, bool raised, ThreadState* thread) {
+    if (thread->costs != nullptr) thread->costs->Close(depth, raised, count_cost_);
+  }
+
+  void EnterCost(const CallRecord& call, PlaceId place, ThreadState* thread) {
+    if (thread->costs == nullptr) thread->costs = std::make_unique<CostNesting>();
+    thread->costs->Enter({call.depth, call.config, place, call.level, call.count}, costs_[call.config]);
   }
 
   void Enter(const CallRecord& call, ThreadState* thread) {
@@ -148,47 +146,33 @@ class Summer {
     }
     if (call.depth < kMaxDepth) {
       Close(call.depth, thread);
-      if (accepted && (config.costs || config.lacks)) Excuse(call.level, thread);
+      CloseCosts(call.depth, /*raised=*/false, thread);
+      if (accepted && options_.cost != nullptr) EnterCost(call, place, thread);
       // Calls whose entries are missing.
       while (thread->open.size() < call.depth) thread->open.Push() = OpenCall();
       OpenCall& open = thread->open.Push();
       open.inside_ns = 0;
-      open.count = call.count;
-      open.config = call.config;
       open.place = place;
       open.row = !accepted ? kNoRow : by_place_ ? place : config.row;
-      open.level = call.level;
       open.accepted = accepted;
-      open.costs = accepted && config.costs;
-      open.lacks = accepted && config.lacks;
       open.outermost = true;
       if (accepted) {
         if (open.row >= open_rows_.size()) [[unlikely]] {
           GrowRows(open.row + size_t{1});
         }
         open.outermost = open_rows_[open.row]++ == 0;
-        thread->open_lacks[open.level] += open.lacks;
       }
     }
     if (!accepted) return;
     if (options_.numbers) thread->recent.Add(call.call, {place});
     Count(call, thread, &config.on, &totals_.configs[call.config]);
     thread->calls += call.count;
-    if (config.costs && call.depth < kMaxDepth && thread->open_costs[call.level]++ == 0) {
-      totals_.configs[call.config].outermost += call.count;
-    }
     if (!by_place_) return;
     PlaceTotal& total = PlaceAt(place);
     Count(call, thread, &places_on_[place], &total.total);
     // Fast path: a configuration is usually called again from the same place.
     if (std::exchange(config.seen_at, place) == place) return;
     total.configs.insert(call.config);
-  }
-
-  // Calls of unknown cost around a call of known or unknown cost don't count: the inner call counts or is reported.
-  static void Excuse(uint8_t level, ThreadState* thread) {
-    if (std::exchange(thread->open_lacks[level], 0) == 0) return;
-    for (OpenCall& around : thread->open) around.lacks = around.lacks && around.level != level;
   }
 
   PlaceTotal& PlaceAt(PlaceId place) {
@@ -221,6 +205,7 @@ class Summer {
     bool outermost = true;
     PlaceId place = kNoPlace;
     int64_t inside_ns = 0;
+    CloseCosts(call.depth, call.kind == CallRecord::kRaise, thread);
     if (call.depth < thread->open.size()) {
       const OpenCall& open = thread->open[call.depth];
       accepted = open.accepted;
@@ -284,6 +269,14 @@ class Summer {
   const bool by_place_;
   std::optional<CallSelector> selector_;
   std::vector<ConfigState> configs_;  // by ConfigId
+  std::vector<ConfigCost> costs_;     // the same, if SumOptions asks for costs
+  const CostNesting::Count count_cost_ = [this](const CostNesting::Call& call, const CostSum& of_level,
+                                                const CostSum& of_trace) {
+    CallTotal& total = totals_.configs[call.config];
+    total.cost_of_level.Add(of_level);
+    total.cost.Add(of_trace);
+    if (call.place != kNoPlace) PlaceAt(call.place).total.cost.Add(of_trace);
+  };
   TraceTotals totals_;
   std::vector<const ThreadState*> places_on_;  // by PlaceId: the thread that called there last
   bool empty_ = true;

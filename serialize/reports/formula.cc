@@ -26,6 +26,8 @@ class FormulaParser {
 
  private:
   using Step = Formula::Step;
+  // More than anybody writes, and far less than overflows the stack.
+  static constexpr int kMaxDepth = 100;
 
   void SkipSpace() {
     while (at_ < text_.size() && absl::ascii_isspace(static_cast<unsigned char>(text_[at_]))) ++at_;
@@ -80,6 +82,13 @@ class FormulaParser {
   }
 
   absl::Status Operand() {
+    if (++depth_ > kMaxDepth) return Expected("fewer brackets inside each other");
+    const absl::Status status = OperandInside();
+    --depth_;
+    return status;
+  }
+
+  absl::Status OperandInside() {
     if (Take("(")) {
       if (absl::Status s = Comparison(); !s.ok()) return s;
       return Take(")") ? absl::OkStatus() : Expected(")");
@@ -115,8 +124,17 @@ class FormulaParser {
 
   const std::string_view text_;
   size_t at_ = 0;
+  int depth_ = 0;
   Formula formula_;
 };
+
+std::vector<std::string> Formula::names() const {
+  std::vector<std::string> names;
+  for (const Step& step : steps_) {
+    if (step.kind == Step::kName) names.push_back(step.name);
+  }
+  return names;
+}
 
 absl::StatusOr<Formula> Formula::Parse(std::string_view text) { return FormulaParser(text).Parse(); }
 

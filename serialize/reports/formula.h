@@ -29,6 +29,8 @@ class Formula {
   // InvalidArgument names the column and what was expected there.
   static absl::StatusOr<Formula> Parse(std::string_view text);
 
+  std::vector<std::string> names() const;
+
   // nullopt if a name has no value, lists differ in length, or a position is out of range. A division by 0 is 0.
   using Values = std::function<std::optional<Numbers>(const std::string& name)>;
   std::optional<Numbers> Evaluate(const Values& values) const;

@@ -25,6 +25,7 @@
 #include "serialize/configs/dedup.h"
 #include "serialize/forms/call_labels.h"
 #include "serialize/forms/trace_lines.h"
+#include "serialize/reports/call_costs.h"
 #include "serialize/reports/durations.h"
 #include "serialize/reports/number_extremes.h"
 #include "serialize/reports/report_table.h"
@@ -50,19 +51,19 @@ struct CallTotal {
   bool timed = false;        // some of them have times
 
   uint64_t raised = 0;
-  uint64_t outermost = 0;  // calls that cost something and are not inside another such call of their level
-  uint64_t lacking = 0;    // calls of unknown cost: innermost ones, not inside a call that costs something
   FirstCall first = {};
   Durations durations = {};     // of the calls that time_ns counts, if SumOptions asks for them
   NumberExtremes numbers = {};  // if SumOptions asks for them
+  // If it asks for costs: of work that counts once in its level, or in the trace (call_costs.h).
+  CostSum cost_of_level = {}, cost = {};
 
   void Add(const CallTotal& other) {
     durations.Add(other.durations);
     numbers.Add(other.numbers);
     calls += other.calls;
     raised += other.raised;
-    outermost += other.outermost;
-    lacking += other.lacking;
+    cost_of_level.Add(other.cost_of_level);
+    cost.Add(other.cost);
     time_ns += other.time_ns;
     self_time_ns += other.self_time_ns;
     first = std::min(first, other.first);
@@ -94,10 +95,8 @@ struct SumOptions {
   // The place of a call, from its entry; never kNoPlace. `around`: the place of the call around it, or kNoPlace. With
   // this function, places are the rows. Called for every call.
   std::function<PlaceId(const CallRecord& entry, PlaceId around)> place = nullptr;
-  // Whether the config's calls cost something, for CallTotal::outermost. Called once per config that has a row.
-  std::function<bool(ConfigId)> costs = nullptr;
-  // Whether they cost an unknown amount, for CallTotal::lacking.
-  std::function<bool(ConfigId)> lacks = nullptr;
+  // What the config's calls cost, for CallTotal::cost. Called once per config that has a row.
+  std::function<ConfigCost(ConfigId)> cost = nullptr;
   // Only selected calls count. `row` checks names and levels.
   const CallSelection* selection = nullptr;
   bool durations = false;
@@ -134,8 +133,10 @@ enum class StatsBy : uint8_t {
   kModule,
   kTag
 };
-// kCalls, kConfigs, kTime and kSelf are descending.
-enum class StatsSort : uint8_t { kCalls, kConfigs, kTime, kSelf, kName, kFirst, kFlops };
+// All but kName and kFirst are descending.
+enum class StatsSort : uint8_t { kCalls, kConfigs, kTime, kSelf, kName, kFirst, kFlops, kBytes };
+
+class ShapeRules;
 
 struct StatsGrouping {
   StatsBy by = StatsBy::kApi;
@@ -168,6 +169,9 @@ struct StatsOptions : CallSelection {
   bool times = true;
   bool all_times = false;  // also mean, least, most and percentiles of the calls' times
   bool numbers = false;    // also the extremes of what the calls return and write
+  // Instead of the built-in rules, for FLOPs and bytes of all groupings. Without it, groupings by shapes and module
+  // show them, and all in an order by them.
+  const ShapeRules* shape_rules = nullptr;
 };
 
 // Writes the tables of `torchtrace stats`: calls, share, configs and time of one trace, or of several side by side.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <iterator>
+#include <set>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
@@ -39,6 +40,12 @@ std::string_view BareName(std::string_view api) {
   }
   if (api.ends_with('_') && !api.ends_with("__")) api.remove_suffix(1);
   return api;
+}
+
+// Where an operator's overload begins.
+size_t OperatorEnd(std::string_view api) {
+  const size_t colons = api.find("::");
+  return colons == std::string_view::npos ? colons : api.find('.', colons);
 }
 
 bool IsFloating(std::string_view dtype) {
@@ -262,15 +269,65 @@ absl::StatusOr<std::vector<ShapeRules::ShownSize>> ShapeRules::ParseSizes(const 
   return sizes;
 }
 
+absl::Status ShapeRules::CheckNames(const Rule& rule) {
+  std::set<std::string> known = {"in", "first", "elements", "largest", "broadcast", "tensors", "item", "matrices"};
+  if (rule.einsum) known.insert({"B", "M", "N", "K"});
+  const auto check = [&known](const std::optional<Formula>& formula) {
+    for (const std::string& name : formula.has_value() ? formula->names() : std::vector<std::string>()) {
+      if (known.count(name) != 0) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "nothing is called ", name, ": name it in `call` or `let` (known: ", absl::StrJoin(known, ", "), ")"));
+    }
+    return absl::OkStatus();
+  };
+  for (const Parameter& parameter : rule.parameters) {
+    if (absl::Status s = check(parameter.otherwise); !s.ok()) return s;
+    known.insert(parameter.names[0]);
+    for (const std::string& dim : parameter.dims) known.insert(dim.substr(0, dim.find("...")));
+  }
+  if (absl::Status s = check(rule.condition); !s.ok()) return s;
+  for (const auto& [name, formula] : rule.let) {
+    if (absl::Status s = check(formula); !s.ok()) return s;
+    known.insert(name);
+  }
+  for (const ShownSize& size : rule.sizes) {
+    if (absl::Status s = check(size.formula); !s.ok()) return s;
+    if (absl::Status s = check(size.unless); !s.ok()) return s;
+  }
+  for (const std::optional<Formula>* const formula : {&rule.flops, &rule.bytes}) {
+    if (absl::Status s = check(*formula); !s.ok()) return s;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ShapeRules> ShapeRules::WithOwn(const std::string& text, const std::string& name) {
+  absl::StatusOr<ShapeRules> own = Parse(text);
+  if (!own.ok()) return absl::InvalidArgumentError(absl::StrCat(name, ": ", own.status().message()));
+  if (own->rules_.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        name, " has no rules: write some as - {names: [\"mylib::op\"], call: \"x[M, K]\", flops: \"2 * M * K\"}"));
+  }
+  // The first rule that fits applies.
+  ShapeRules rules = BuiltIn();
+  rules.rules_.insert(rules.rules_.begin(), own->rules_.begin(), own->rules_.end());
+  rules.costly_.Add(own->costly_);
+  return rules;
+}
+
 absl::StatusOr<ShapeRules> ShapeRules::Parse(const std::string& text) {
   ShapeRules rules;
-  size_t number = 0;
+  int line = 1;
   try {
-    for (const YAML::Node& node : YAML::Load(text)) {
-      ++number;
-      const auto wrong = [number](absl::string_view what) {
-        return absl::InvalidArgumentError(absl::StrCat("rule ", number, ": ", what));
+    const YAML::Node list = YAML::Load(text);
+    if (!list.IsSequence() && !list.IsNull()) {
+      return absl::InvalidArgumentError("line 1: expected a list of rules, - {names: [...], ...}");
+    }
+    for (const YAML::Node& node : list) {
+      line = node.Mark().line + 1;
+      const auto wrong = [&line](absl::string_view what) {
+        return absl::InvalidArgumentError(absl::StrCat("line ", line, ": ", what));
       };
+      if (!node.IsMap()) return wrong("expected a rule, {names: [...], ...}");
       if (node["costly"]) {
         const auto list = [&node](const char* key) {
           return node[key] ? node[key].as<std::vector<std::string>>() : std::vector<std::string>();
@@ -285,10 +342,12 @@ absl::StatusOr<ShapeRules> ShapeRules::Parse(const std::string& text) {
         continue;
       }
       Rule rule;
-      std::string out;
+      std::set<std::string> keys;
       for (const auto& entry : node) {
         const std::string key = entry.first.as<std::string>();
+        line = entry.first.Mark().line + 1;
         absl::Status read;
+        if (!keys.insert(key).second) return wrong(absl::StrCat(key, " is there twice"));
         if (key == "names") {
           rule.names = entry.second.as<std::vector<std::string>>();
         } else if (key == "groups") {
@@ -323,15 +382,22 @@ absl::StatusOr<ShapeRules> ShapeRules::Parse(const std::string& text) {
         } else if (key == "out") {
           read = ParseInto(absl::StrCat("in + item * (", entry.second.as<std::string>(), ")"), &rule.bytes);
         } else {
-          read = absl::InvalidArgumentError(absl::StrCat("unknown key ", key));
+          read = absl::InvalidArgumentError(absl::StrCat(
+              "unknown key ", key, " (known: names, groups, call, let, if, einsum, sizes, flops, out, bytes)"));
         }
         if (!read.ok()) return wrong(read.message());
       }
-      if (rule.sizes.empty()) return wrong("has no sizes");
+      line = node.Mark().line + 1;
+      if (rule.names.empty() && rule.groups.include.empty()) return wrong("the rule has no names");
+      if (rule.sizes.empty() && !rule.flops.has_value() && !rule.bytes.has_value()) {
+        return wrong("the rule has no flops, bytes or sizes");
+      }
+      if (absl::Status s = CheckNames(rule); !s.ok()) return wrong(s.message());
       rules.rules_.push_back(std::move(rule));
     }
   } catch (const YAML::Exception& error) {
-    return absl::InvalidArgumentError(absl::StrCat("rule ", number, ": ", error.what()));
+    if (!error.mark.is_null()) line = error.mark.line + 1;
+    return absl::InvalidArgumentError(absl::StrCat("line ", line, ": ", error.msg));
   }
   return rules;
 }
@@ -345,10 +411,13 @@ const std::vector<size_t>& ShapeRules::RulesOf(const std::string& api) {
   const auto [at, fresh] = by_api_.try_emplace(api);
   if (fresh) {
     const std::string_view bare = BareName(api);
+    // `mylib::op` of mylib::op.out.
+    const std::string_view packet = std::string_view(api).substr(0, OperatorEnd(api));
     for (size_t i = 0; i < rules_.size(); ++i) {
       const Rule& rule = rules_[i];
-      const bool named = std::any_of(rule.names.begin(), rule.names.end(),
-                                     [&](const std::string& name) { return name == bare || name == api; });
+      const bool named = std::any_of(rule.names.begin(), rule.names.end(), [&](const std::string& name) {
+        return name == bare || name == api || name == packet;
+      });
       if (named || (!rule.groups.include.empty() && rule.groups.Accepts(api))) at->second.push_back(i);
     }
   }
@@ -529,7 +598,8 @@ CallShapes ShapeRules::FindSizes(const Config& config) {
     }
     const auto amount = [&values](const std::optional<Formula>& formula) -> std::optional<double> {
       const std::optional<Numbers> numbers = formula.has_value() ? formula->Evaluate(values) : std::nullopt;
-      return numbers.has_value() && numbers->size() == 1 ? std::optional((*numbers)[0]) : std::nullopt;
+      return numbers.has_value() && numbers->size() == 1 && std::isfinite((*numbers)[0]) ? std::optional((*numbers)[0])
+                                                                                         : std::nullopt;
     };
     shapes.cost = {amount(rule.flops), amount(rule.bytes)};
     return shapes;

@@ -16,15 +16,10 @@
 #include "nlohmann/json.hpp"
 #include "serialize/base/matching.h"
 #include "serialize/model/config.h"
+#include "serialize/reports/call_costs.h"
 #include "serialize/reports/formula.h"
 
 namespace torchtrace {
-
-// The cost of one call. nullopt: there is no formula, or one of its sizes is unknown.
-struct CallCost {
-  std::optional<double> flops = {};  // of matrix products, as torch.utils.flop_counter counts them
-  std::optional<double> bytes = {};  // of tensors, read and written once each
-};
 
 struct CallSize {
   std::string name;
@@ -43,7 +38,10 @@ struct CallShapes {
 class ShapeRules {
  public:
   static ShapeRules BuiltIn();
-  // InvalidArgument with the rule and what is wrong in it.
+  // The rules of `text` before the built-in ones, which they replace where both fit. InvalidArgument as from Parse,
+  // after `name`.
+  static absl::StatusOr<ShapeRules> WithOwn(const std::string& text, const std::string& name);
+  // InvalidArgument with the line and what is wrong there.
   static absl::StatusOr<ShapeRules> Parse(const std::string& text);
 
   // Applies the first rule for the call's API whose pattern matches the arguments.
@@ -81,10 +79,19 @@ class ShapeRules {
   struct Costly {
     GlobFilter apis;
     std::vector<std::string> names, free;
+
+    void Add(const Costly& other) {
+      for (const auto member : {&Costly::names, &Costly::free}) {
+        (this->*member).insert((this->*member).end(), (other.*member).begin(), (other.*member).end());
+      }
+      apis.include.insert(apis.include.end(), other.apis.include.begin(), other.apis.include.end());
+    }
   };
   bool IsCostly(const std::string& api);
   bool MatchesCostly(const std::string& api) const;
 
+  // That each name in a formula has a meaning.
+  static absl::Status CheckNames(const Rule& rule);
   static absl::StatusOr<std::vector<Parameter>> ParseCall(const std::string& text);
   static absl::StatusOr<std::vector<ShownSize>> ParseSizes(const std::string& text);
   static bool Bind(const Parameter& parameter, const Value* value, Variables* variables);

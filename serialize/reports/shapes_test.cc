@@ -160,13 +160,50 @@ TEST(Shapes, WrongRulesAreTold) {
     const char* rule;
     const char* message;
   } kRows[] = {
-      {"- {names: [mm]}", "rule 1: has no sizes"},
-      {"- {names: [mm], sizes: M, flop: 2}", "rule 1: unknown key flop"},
-      {"- {names: [mm], sizes: M, flops: 2 *}", "rule 1: \"2 *\": column 4: expected a number, a name or ("},
-      {"- {groups: [matmull], sizes: M}", "rule 1: unknown group %matmull, did you mean %matmul?"},
-      {"- {names: [mm], call: 'self[M', sizes: M}", "rule 1: expected ] after self[M"},
+      {"- {names: [mm]}", "line 1: the rule has no flops, bytes or sizes"},
+      {"- {flops: 1}", "line 1: the rule has no names"},
+      {"- {names: [mm], sizes: in}\n- {names: [mm],\n   flop: 2}",
+       "line 3: unknown key flop (known: names, groups, call, let, if, einsum, sizes, flops, out, bytes)"},
+      {"- {names: [mm], sizes: in, flops: 2 *}", "line 1: \"2 *\": column 4: expected a number, a name or ("},
+      {"- {groups: [matmull], sizes: in}", "line 1: unknown group %matmull, did you mean %matmul?"},
+      {"- {names: [mm], call: 'self[M', sizes: M}", "line 1: expected ] after self[M"},
+      {"- {names: [mm], call: 'self[M]', flops: M * K}",
+       "line 1: nothing is called K: name it in `call` or `let` (known: M, broadcast, elements, first, in, item, "
+       "largest, matrices, self, tensors)"},
+      {"- names: [mm]\n  flops: 1\n  flops: 2", "line 3: flops is there twice"},
+      {"names: [mm]", "line 1: expected a list of rules, - {names: [...], ...}"},
+      {"- mm", "line 1: expected a rule, {names: [...], ...}"},
+      {"- {names: {a: b}, flops: 1}", "line 1: bad conversion"},
+      {"- [", "line 1: end of sequence flow not found"},
   };
   for (const auto& row : kRows) EXPECT_EQ(ShapeRules::Parse(row.rule).status().message(), row.message) << row.rule;
+}
+
+// Also `(((...` of a file that somebody made to break this.
+TEST(Shapes, DeepFormulasAreErrors) {
+  const std::string deep = absl::StrCat("- {names: [mm], flops: \"", std::string(1'000'000, '('), "\"}");
+  EXPECT_EQ(ShapeRules::Parse(deep).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(Shapes, OwnRulesComeFirst) {
+  absl::StatusOr<ShapeRules> rules = ShapeRules::WithOwn(
+      "- {names: [mm], call: 'a[M, K], b[K, N]', flops: 'M'}\n"
+      "- {names: ['mylib::op'], call: 'x[M, K]', flops: '2 * M * K', out: M}\n"
+      "- {names: ['mylib::huge'], flops: '1e308 * 1e308'}\n"
+      "- {names: ['mylib::zero'], flops: 'in / 0'}\n",
+      "own.yaml");
+  ASSERT_TRUE(rules.ok()) << rules.status();
+  const auto flops = [&](const std::string& call) { return rules->Find(*ParseConfigText(call)).cost.flops; };
+  EXPECT_EQ(flops("aten::mm(" + T("4, 5") + ", " + T("5, 6") + ")"), 4);
+  EXPECT_EQ(flops("aten::bmm(" + T("2, 4, 5") + ", " + T("2, 5, 6") + ")"), 480);
+  EXPECT_EQ(flops("mylib::op(" + T("4, 5") + ")"), 40);
+  EXPECT_EQ(flops("mylib::op.out(" + T("4, 5") + ")"), 40);
+  EXPECT_EQ(flops("mylib::huge(" + T("4, 5") + ")"), std::nullopt);
+  EXPECT_EQ(flops("mylib::zero(" + T("4, 5") + ")"), 0);
+  EXPECT_THAT(std::string(ShapeRules::WithOwn("", "own.yaml").status().message()),
+              testing::StartsWith("own.yaml has no rules"));
+  EXPECT_EQ(ShapeRules::WithOwn("- mm", "own.yaml").status().message(),
+            "own.yaml: line 1: expected a rule, {names: [...], ...}");
 }
 
 }  // namespace

@@ -36,12 +36,15 @@ struct Cells {
   CallTotal total;
   uint64_t configs = 0;
   uint64_t apis = 0;
-  CallCost cost = {};  // of all calls; by shapes
+  CallCost cost = {};
 
-  void Add(const CallTotal& of_config, const CallCost& of_a_call) {
+  void Add(const CallTotal& of_config) {
     total.Add(of_config);
     ++configs;
-    const auto calls = static_cast<double>(of_config.calls);
+  }
+  // Of calls that cost the same; those that raised cost nothing.
+  void AddCost(const CallTotal& of_config, const CallCost& of_a_call) {
+    const auto calls = static_cast<double>(of_config.calls - of_config.raised);
     if (of_a_call.flops.has_value()) cost.flops = cost.flops.value_or(0) + *of_a_call.flops * calls;
     if (of_a_call.bytes.has_value()) cost.bytes = cost.bytes.value_or(0) + *of_a_call.bytes * calls;
   }
@@ -59,15 +62,27 @@ struct StatsRow {
   std::vector<Cells> traces;  // side by side
 };
 
+struct CostTotals {
+  CostSum sum;
+  std::set<std::pair<int, std::string_view>> lacking_apis;  // without a formula, with their levels
+
+  void Add(const ConfigHead& head, const CostSum& cost) {
+    sum.Add(cost);
+    if (cost.lacking > 0) lacking_apis.insert({head.level, head.api});
+  }
+  void Add(const CostTotals& other) {
+    sum.Add(other.sum);
+    lacking_apis.insert(other.lacking_apis.begin(), other.lacking_apis.end());
+  }
+};
+
 struct Totals {
   uint64_t calls = 0;
   uint64_t apis = 0;
   uint64_t configs = 0;
   int64_t self_time_ns = 0;
   bool timed = false;
-  double flops = 0;
-  uint64_t lacking = 0;                                     // calls without a formula
-  std::set<std::pair<int, std::string_view>> lacking_apis;  // with their levels
+  CostTotals of_level = {}, cost = {};
 
   void Add(const Totals& other) {
     calls += other.calls;
@@ -75,9 +90,8 @@ struct Totals {
     configs += other.configs;
     self_time_ns += other.self_time_ns;
     timed = timed || other.timed;
-    flops += other.flops;
-    lacking += other.lacking;
-    lacking_apis.insert(other.lacking_apis.begin(), other.lacking_apis.end());
+    of_level.Add(other.of_level);
+    cost.Add(other.cost);
   }
 };
 // For all traces together, and for each one side by side.
@@ -91,8 +105,7 @@ struct GlobalConfig {
   std::string_view identity;
   ConfigHead head;
   uint32_t row = 0;  // index into rows_, if rows are not places
-  CallCost cost = {};
-  bool lacks_formula = false;
+  ConfigCost cost = {};
   CallTotal all = {};
   std::vector<CallTotal> traces = {};  // side by side
 };
@@ -143,10 +156,11 @@ class StatsReport {
                                 [this](const Grouping& grouping) { return grouping.by == by_; })),
         side_by_side_(traces.size() > 1 && !options.sum && !grouping_.of_one_trace),
         reads_(options.times || options.numbers || options.ChoosesCalls() || by_place() || by_ == StatsBy::kShapes ||
-               options.sort == StatsSort::kFirst),
+               options.sort == StatsSort::kFirst || ShowsCosts(options)),
+        costs_(ShowsCosts(options)),
         filter_(options.filter),
         places_(options.grouping, traces) {
-    if (by_ == StatsBy::kShapes) shape_rules_ = ShapeRules::BuiltIn();
+    if (costs_) shape_rules_ = options.shape_rules != nullptr ? *options.shape_rules : ShapeRules::BuiltIn();
   }
 
   absl::Status Run() {
@@ -177,9 +191,6 @@ class StatsReport {
                                         " no times")
                          : std::string("--no-times leaves them out")));
     }
-    if (sort_ == StatsSort::kFlops && by_ != StatsBy::kShapes) {
-      return absl::InvalidArgumentError("cannot sort by flops: only --by shapes has them");
-    }
     MakeRows();
     Sort();
     return Write();
@@ -203,7 +214,7 @@ class StatsReport {
     absl::flat_hash_set<size_t> configs;  // indices into configs_
     absl::flat_hash_set<std::pair<int, std::string_view>> apis;
 
-    Cells cells() const { return {total, configs.size(), apis.size()}; }
+    Cells cells() const { return {total, configs.size(), apis.size(), total.cost.cost}; }
   };
   struct PlaceRow {
     Tally all;
@@ -217,6 +228,13 @@ class StatsReport {
   }
 
   bool by_place() const { return StatsPlaces::Has(by_); }
+
+  // What sizes and modules are asked for. Other groupings show costs if somebody asks.
+  static bool ShowsCosts(const StatsOptions& options) {
+    const StatsBy by = options.grouping.by;
+    return by == StatsBy::kShapes || by == StatsBy::kModule || options.sort == StatsSort::kFlops ||
+           options.sort == StatsSort::kBytes || options.shape_rules != nullptr;
+  }
 
   bool Accepts(const ConfigHead& head) {
     const std::vector<int>& levels = options_.levels;
@@ -236,9 +254,8 @@ class StatsReport {
       return configs_[ids[id]].row;
     };
     if (by_place()) sums.place = places_.Of(number);
-    if (by_ == StatsBy::kShapes) {
-      sums.costs = [&](ConfigId id) { return configs_[ids[id]].cost.flops.has_value(); };
-      sums.lacks = [&](ConfigId id) { return configs_[ids[id]].lacks_formula; };
+    if (costs_) {
+      sums.cost = [&](ConfigId id) { return configs_[ids[id]].cost; };
     }
     if (options_.ChoosesCalls()) sums.selection = &options_;
     sums.durations = options_.all_times;
@@ -292,7 +309,10 @@ class StatsReport {
     const auto [at, fresh] = config_index_.try_emplace(identity, configs_.size());
     if (fresh) {
       GlobalConfig& config = configs_.emplace_back(GlobalConfig{identity, ReadConfigHead(identity)});
-      if (!by_place()) config.row = FindRow(at->second, &config);
+      CallShapes shapes;
+      if (costs_) shapes = shape_rules_.Find(ReadableConfig(identity));
+      config.cost = {shapes.cost, shapes.lacks_formula};
+      if (!by_place()) config.row = FindRow(at->second, shapes, config);
     }
     return at->second;
   }
@@ -327,8 +347,8 @@ class StatsReport {
   }
 
   // The row of a new config; kNoRow: none.
-  uint32_t FindRow(size_t index, GlobalConfig* config) {
-    const auto [level, api] = config->head;
+  uint32_t FindRow(size_t index, const CallShapes& shapes, const GlobalConfig& config) {
+    const auto [level, api] = config.head;
     std::string key = absl::StrCat(level, " ");
     StatsRow row;
     row.level = level;
@@ -345,25 +365,22 @@ class StatsReport {
         row.order = index;
         break;
       case StatsBy::kFamily: {
-        const absl::StatusOr<Config> parsed = ParseConfig(config->identity);
+        const absl::StatusOr<Config> parsed = ParseConfig(config.identity);
         // A malformed config is a separate family.
-        key += parsed.ok() ? FindFamily(*parsed).key : std::string(config->identity);
+        key += parsed.ok() ? FindFamily(*parsed).key : std::string(config.identity);
         row.order = index;
         break;
       }
       case StatsBy::kShapes: {
-        const CallShapes shapes = shape_rules_.Find(ReadableConfig(config->identity));
         row.text_label = absl::StrCat(FormatApi(api), shapes.sizes.empty() ? "" : " ", FormatSizes(shapes.sizes),
                                       shapes.dtype.empty() ? "" : " ", shapes.dtype);
         row.labels = {std::string(api), {SizesJson(shapes.sizes), FormatSizes(shapes.sizes)}, shapes.dtype, level};
-        config->cost = shapes.cost;
-        config->lacks_formula = shapes.lacks_formula;
         key += row.text_label;
         row.order = index;
         break;
       }
       case StatsBy::kGraph: {
-        const GraphCall call = ReadGraphCall(config->identity);
+        const GraphCall call = ReadGraphCall(config.identity);
         if (call.kind == GraphCallKind::kNone) return kNoRow;
         if (call.kind == GraphCallKind::kRecompiled || call.kind == GraphCallKind::kBreak) {
           const auto compilation = row_index_.find(GraphKey(GraphCallKind::kCompilation, call));
@@ -406,16 +423,20 @@ class StatsReport {
       ++totals->configs;
       totals->self_time_ns += total.self_time_ns;
       totals->timed = totals->timed || total.timed;
-      totals->flops += config.cost.flops.value_or(0) * static_cast<double>(total.outermost);
-      totals->lacking += total.lacking;
-      if (total.lacking > 0) totals->lacking_apis.insert({config.head.level, config.head.api});
+      totals->of_level.Add(config.head, total.cost_of_level);
+      totals->cost.Add(config.head, total.cost);
+    };
+    // Rows of one API show what each of their calls costs, others work that counts once.
+    const auto add_to_row = [this](const GlobalConfig& config, const CallTotal& total, Cells* cells) {
+      cells->Add(total);
+      if (by_ != StatsBy::kLevel) cells->AddCost(total, config.cost.cost);
     };
     for (const GlobalConfig& config : configs_) {
       if (config.all.calls == 0) continue;
       TotalsOfTraces& totals = totals_of(config.head.level);
       add(config, config.all, &totals.all);
       StatsRow* const row = by_place() ? nullptr : &rows_[config.row];
-      if (row != nullptr) row->all.Add(config.all, config.cost);
+      if (row != nullptr) add_to_row(config, config.all, &row->all);
       if (row != nullptr) row->traces.resize(columns);
       std::vector<bool>& called = apis[{config.head.level, config.head.api}];
       called.resize(columns);
@@ -423,7 +444,7 @@ class StatsReport {
         if (config.traces[i].calls == 0) continue;
         called[i] = true;
         add(config, config.traces[i], &totals.traces[i]);
-        if (row != nullptr) row->traces[i].Add(config.traces[i], config.cost);
+        if (row != nullptr) add_to_row(config, config.traces[i], &row->traces[i]);
       }
     }
     for (const auto& [api, called] : apis) {
@@ -439,8 +460,13 @@ class StatsReport {
     if (by_ == StatsBy::kLevel) {
       for (StatsRow& row : rows_) {
         if (row.all.total.calls == 0) continue;
-        row.all.apis = levels_[row.level].all.apis;
-        for (size_t i = 0; i < columns; ++i) row.traces[i].apis = levels_[row.level].traces[i].apis;
+        const TotalsOfTraces& of_level = levels_[row.level];
+        row.all.apis = of_level.all.apis;
+        row.all.cost = of_level.all.of_level.sum.cost;
+        for (size_t i = 0; i < columns; ++i) {
+          row.traces[i].apis = of_level.traces[i].apis;
+          row.traces[i].cost = of_level.traces[i].of_level.sum.cost;
+        }
       }
     }
     for (PlaceId place = 0; place < place_rows_.size(); ++place) {
@@ -475,6 +501,8 @@ class StatsReport {
           return static_cast<double>(row.all.total.self_time_ns);
         case StatsSort::kFlops:
           return row.all.cost.flops.value_or(-1);
+        case StatsSort::kBytes:
+          return row.all.cost.bytes.value_or(-1);
         default:
           return 0;
       }
@@ -524,39 +552,38 @@ class StatsReport {
   // A trace without calls lacks no times.
   bool HasTimes(const Totals& totals) const { return has_times_ && (totals.timed || totals.calls == 0); }
 
-  std::string CallsLine(const Totals& totals) const {
+  std::string CallsLine(const Totals& totals, const CostTotals& cost) const {
+    const double flops = cost.sum.cost.flops.value_or(0);
     return absl::StrCat(
         Counted(totals.calls, "call", "calls"), " of ", Counted(totals.apis, "API", "APIs"), " in ",
         Counted(totals.configs, "config", "configs"),
         traces_.size() > 1 ? absl::StrCat(" in ", Counted(traces_.size(), "trace", "traces")) : "",
         HasTimes(totals) && !side_by_side_ ? absl::StrCat(", self time ", FormatDuration(totals.self_time_ns)) : "",
-        totals.flops > 0 && !side_by_side_ ? absl::StrCat(", ", FormatAmount(totals.flops), "FLOP") : "",
-        side_by_side_ ? "" : WithoutFormula(totals));
+        flops > 0 && !side_by_side_ ? absl::StrCat(", ", FormatAmount(flops), "FLOP") : "",
+        side_by_side_ ? "" : WithoutFormula(cost));
   }
 
-  static std::string WithoutFormula(const Totals& totals) {
-    if (totals.lacking == 0) return "";
+  static std::string WithoutFormula(const CostTotals& totals) {
+    if (totals.sum.lacking == 0) return "";
     constexpr size_t kMostNames = 3;
     std::vector<std::string> names;
     for (const auto& [level, api] : totals.lacking_apis) {
       if (names.size() < kMostNames) names.push_back(FormatApi(api));
     }
     if (totals.lacking_apis.size() > names.size()) names.emplace_back("...");
-    return absl::StrCat("; ", Counted(totals.lacking, "call", "calls"), " of ",
-                        Counted(totals.lacking_apis.size(), "API", "APIs"), totals.lacking == 1 ? " has" : " have",
+    return absl::StrCat("; ", Counted(totals.sum.lacking, "call", "calls"), " of ",
+                        Counted(totals.lacking_apis.size(), "API", "APIs"), totals.sum.lacking == 1 ? " has" : " have",
                         " no formula: ", absl::StrJoin(names, ", "));
   }
 
   absl::Status Write() const {
     ReportWriter report(options_.format, out_, options_.screen, /*rows_fit=*/!options_.top.has_value());
-    // Several levels count the same FLOPs, so there is no sum.
-    Totals all = totals_.all;
-    if (levels_.size() > 1) all.flops = all.lacking = 0;
-    report.AddLine(CallsLine(all));
+    report.AddLine(CallsLine(totals_.all, totals_.all.cost));
     AddTotals(&report);
     for (const Table& table : tables_) {
       if (tables_.size() > 1) {
-        report.AddLine(absl::StrCat("\nlevel ", table.level, ": ", CallsLine(levels_.at(table.level).all)));
+        report.AddLine(absl::StrCat("\nlevel ", table.level, ": ",
+                                    CallsLine(levels_.at(table.level).all, levels_.at(table.level).all.of_level)));
       }
       report.BeginTable(grouping_.list, Columns());
       for (size_t i = table.begin; i < table.end; ++i) AddRow(rows_[i], &report);
@@ -566,31 +593,32 @@ class StatsReport {
   }
 
   void AddTotals(ReportWriter* report) const {
-    const auto members = [this](const Totals& totals) {
+    const auto members = [this](const Totals& totals, const CostTotals& cost) {
       ordered_json json = {
           {"total_calls", totals.calls}, {"total_apis", totals.apis}, {"total_configs", totals.configs}};
       if (has_times_) {
         json["total_self_time_ns"] = HasTimes(totals) ? ordered_json(totals.self_time_ns) : ordered_json(nullptr);
       }
+      if (costs_) {
+        json["total_flops"] = AmountJson(cost.sum.cost.flops.value_or(0));
+        json["total_bytes"] = AmountJson(cost.sum.cost.bytes.value_or(0));
+        json["total_calls_without_formula"] = cost.sum.lacking;
+      }
       return json;
     };
-    report->AddMembers(members(totals_.all));
+    report->AddMembers(members(totals_.all, totals_.all.cost));
     if (by_ == StatsBy::kTag) report->AddMembers({{"tag", options_.grouping.tag}});
     ordered_json lists = ordered_json::object();
     for (size_t i = 0; i < totals_.traces.size(); ++i) {
       ordered_json trace = {{"trace", traces_[i].name}};
-      trace.update(members(totals_.traces[i]));
+      trace.update(members(totals_.traces[i], totals_.traces[i].cost));
       lists["traces"].push_back(std::move(trace));
     }
     if (grouping_.by_level) {
       lists["by_level"] = ordered_json::array();
       for (const auto& [level, totals] : levels_) {
         ordered_json of_level = {{"level", level}};
-        of_level.update(members(totals.all));
-        if (by_ == StatsBy::kShapes) {
-          of_level["total_flops"] = AmountJson(totals.all.flops);
-          of_level["total_calls_without_formula"] = totals.all.lacking;
-        }
+        of_level.update(members(totals.all, totals.all.of_level));
         lists["by_level"].push_back(std::move(of_level));
       }
     }
@@ -660,12 +688,14 @@ class StatsReport {
                 PercentCell(static_cast<uint64_t>(std::max<int64_t>(cells.total.self_time_ns, 0)),
                             static_cast<uint64_t>(std::max<int64_t>(totals.self_time_ns, 0))));
     }
-    if (shapes) {
+    if (costs_) {
       const auto amount = [](const std::optional<double>& sum) {
         return sum.has_value() ? ReportCell(AmountJson(*sum), FormatAmount(*sum)) : ReportCell(nullptr, "-");
       };
-      add(alone("FLOP"), "flops", amount(cells.cost.flops));
-      add(alone("bytes"), "bytes", amount(cells.cost.bytes));
+      // People see no empty columns.
+      const bool any = shapes || totals_.all.cost.sum.cost.bytes.has_value() || options_.shape_rules != nullptr;
+      add(any ? alone("FLOP") : "", "flops", amount(cells.cost.flops));
+      add(any ? alone("bytes") : "", "bytes", amount(cells.cost.bytes));
     }
     if (options_.all_times && has_times_) {
       const Durations& durations = cells.total.durations;
@@ -706,6 +736,7 @@ class StatsReport {
   const Grouping& grouping_;
   const bool side_by_side_;
   const bool reads_;  // false: only counts
+  const bool costs_;  // shows FLOPs and bytes
   GlobMemo filter_;
   StatsPlaces places_;
   ShapeRules shape_rules_;
@@ -760,7 +791,8 @@ const Choices<StatsSort>& StatsSorts() {
                                                            {"self", StatsSort::kSelf},
                                                            {"name", StatsSort::kName},
                                                            {"first", StatsSort::kFirst},
-                                                           {"flops", StatsSort::kFlops}});
+                                                           {"flops", StatsSort::kFlops},
+                                                           {"bytes", StatsSort::kBytes}});
   return sorts;
 }
 

@@ -529,7 +529,7 @@ TEST(StatsReport, Shapes) {
   StatsOptions options;
   options.grouping.by = StatsBy::kShapes;
   EXPECT_EQ(Stats({&trace}, options),
-            "11 calls of 4 APIs in 5 configs, self time 440 ns\n\n"
+            "11 calls of 4 APIs in 5 configs, self time 440 ns, 1.92 kFLOP\n\n"
             "level 1: 3 calls of 1 API in 1 config, self time 60 ns, 1.44 kFLOP\n\n"
             "calls    time  self time   self %    FLOP   bytes  shapes\n"
             "    3  420 ns      60 ns  100.00%  1.44 k  1.42 k  torch.nn.functional.linear M=8 N=6 K=5 float32\n\n"
@@ -540,6 +540,8 @@ TEST(StatsReport, Shapes) {
             "    1   10 ns      10 ns   2.63%       -       -  aten::view\n");
   const json stats = StatsJson({&trace}, options);
   EXPECT_EQ(stats["by_level"][1]["total_flops"], 1920);
+  // Operators are the work of the calls around them.
+  EXPECT_EQ(stats["total_flops"], 1920);
   EXPECT_EQ(stats["shapes"][1], json::parse(R"(
     {"api": "aten::addmm", "sizes": {"M": 8, "N": 6, "K": 5}, "dtype": "float32", "level": 2, "calls": 3, "configs": 1,
      "percent": 37.5, "time_ns": 360, "self_time_ns": 330, "self_percent": 86.8421, "flops": 1440, "bytes": 1488,
@@ -583,9 +585,40 @@ TEST(StatsReport, CallsWithoutAFormulaAreTold) {
   const json stats = StatsJson({&trace}, options);
   EXPECT_EQ(stats["by_level"][0]["total_calls_without_formula"], 1);
   EXPECT_EQ(stats["shapes"][0]["api"], "aten::mm");
-  options.grouping.by = StatsBy::kApi;
-  std::ostringstream out;
-  EXPECT_THAT(std::string(WriteStats(Named({&trace}), options, &out).message()), HasSubstr("only --by shapes"));
+}
+
+// Work that several levels record counts once; calls that raised cost nothing.
+TEST(StatsReport, CostsOfAllLevelsCountOnce) {
+  FakeTrace trace;
+  const auto linear = MakeConfig(1, "torch.nn.functional.linear", {TensorValue({8, 5}), TensorValue({6, 5})});
+  const auto mm = MakeConfig(2, "aten::mm", {TensorValue({8, 5}), TensorValue({5, 6})});
+  const auto record = MakeConfig(4, "aten::mm", {TensorValue({8, 5}), TensorValue({5, 6})});
+  trace.Enter(linear);
+  trace.Enter(mm);
+  trace.Call(record);
+  trace.Leave();
+  trace.Leave();
+  trace.Call(linear);  // its operators were not recorded
+  trace.Enter(linear);
+  trace.Enter(mm);
+  trace.Raise("RuntimeError");
+  trace.Raise("RuntimeError");
+  StatsOptions options;
+  options.sort = StatsSort::kFlops;
+  const json stats = StatsJson({&trace}, options);
+  EXPECT_EQ(stats["total_flops"], 960);
+  EXPECT_EQ(stats["apis"][0]["flops"], 960);  // two calls of linear
+  EXPECT_EQ(stats["apis"][1]["flops"], 480);  // one of each operator
+  EXPECT_EQ(stats["apis"][2]["flops"], 480);
+  options.grouping.by = StatsBy::kThread;
+  options.sort = StatsSort::kBytes;
+  const json threads = StatsJson({&trace}, options);
+  EXPECT_EQ(threads["threads"][0]["flops"], 960);
+  EXPECT_EQ(threads["threads"][0]["bytes"], 2 * 4 * (40 + 30 + 48));
+  options.grouping.by = StatsBy::kLevel;
+  for (const json& row : StatsJson({&trace}, options)["levels"]) {
+    EXPECT_EQ(row["flops"], row["level"] == 1 ? 960 : 480);
+  }
 }
 
 // What torch.compile did: a row for the compilations and for the runs of each graph.
@@ -859,8 +892,9 @@ TEST(StatsReport, ChoicesAreNamed) {
   EXPECT_EQ(*StatsFormats().Parse("markdown"), StatsFormat::kMarkdown);
   EXPECT_EQ(*StatsSorts().Parse("self"), StatsSort::kSelf);
   EXPECT_EQ(*StatsSorts().Parse("first"), StatsSort::kFirst);
-  EXPECT_EQ(StatsSorts().Parse("tme").status().message(),
-            "cannot sort by \"tme\", did you mean time? (known: calls, configs, time, self, name, first, flops)");
+  EXPECT_EQ(
+      StatsSorts().Parse("tme").status().message(),
+      "cannot sort by \"tme\", did you mean time? (known: calls, configs, time, self, name, first, flops, bytes)");
 }
 
 }  // namespace
