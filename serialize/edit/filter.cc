@@ -200,7 +200,7 @@ class Filter {
 
   absl::Status WriteEnter(ThreadState* thread, const OpenCall& call) {
     ++report_.kept;
-    writer_->Tag(thread->process, thread->number, trace_->tags(call.tags));
+    writer_->Tag(thread->process, thread->number, trace_->all_tags(call.tags));
     writer_->Stack(thread->process, thread->number, trace_->stacks(), call.stack);
     writer_->Facts(thread->process, thread->number, call.facts);
     writer_->Notes(thread->process, thread->number, call.notes);

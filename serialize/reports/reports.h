@@ -132,9 +132,10 @@ enum class StatsBy : uint8_t {
   kLabel,
   kLine,
   kModule,
+  kStep,
   kTag
 };
-// kCalls, kConfigs, kTime and kSelf are descending.
+// kCalls, kConfigs, kTime and kSelf are descending; the order of steps is by name.
 enum class StatsSort : uint8_t { kCalls, kConfigs, kTime, kSelf, kName, kFirst, kFlops };
 
 struct StatsGrouping {
@@ -157,7 +158,7 @@ struct StatsTrace {
 struct StatsOptions : CallSelection {
   StatsGrouping grouping;
   StatsFormat format = StatsFormat::kText;
-  std::optional<StatsSort> sort = {};  // kCalls; of shapes kSelf
+  std::optional<StatsSort> sort = {};  // kCalls; of shapes kSelf; of steps kName
   // Only the first so many rows of each table; 0: all. Default: all for programs, what fits on a screen for people.
   std::optional<uint64_t> top = {};
   ReportScreen screen = {};

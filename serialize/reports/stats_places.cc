@@ -1,5 +1,7 @@
 #include "serialize/reports/stats_places.h"
 
+#include <algorithm>
+#include <cmath>
 #include <memory>
 #include <utility>
 
@@ -43,6 +45,8 @@ std::function<PlaceId(const CallRecord&, PlaceId)> StatsPlaces::Of(size_t trace)
       return OfLines(trace);
     case StatsBy::kModule:
       return OfModules(trace);
+    case StatsBy::kStep:
+      return OfSteps(trace);
     case StatsBy::kTag:
       return OfTags(trace);
     default:
@@ -52,6 +56,7 @@ std::function<PlaceId(const CallRecord&, PlaceId)> StatsPlaces::Of(size_t trace)
 
 absl::Status StatsPlaces::Finish() {
   for (const PlaceOfThread& thread : threads_) NameThread(thread);
+  AddWalls();
   SeveralModels several_models;
   for (const StatsPlace& place : places_) several_models.Add(place.model);
   for (StatsPlace& place : places_) {
@@ -64,6 +69,11 @@ absl::Status StatsPlaces::Finish() {
   const std::string who = traces_.size() == 1 ? traces_[0].name + " has" : std::string("the traces have");
   if (grouping_.by == StatsBy::kModule) {
     return NothingLabelled(LabelBy::kModule, who);
+  }
+  if (grouping_.by == StatsBy::kStep) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(who, " no steps: no optimizer stepped, no nn.Module was called, and torchtrace.annotate(step=N) ",
+                     "named none (see docs/STATS.md)"));
   }
   if (grouping_.by == StatsBy::kTag) {
     const std::vector<std::string> others(other_tags_.begin(), other_tags_.end());
@@ -88,8 +98,11 @@ PlaceId StatsPlaces::Nowhere() {
   if (!nowhere_.has_value()) {
     const bool line = grouping_.by == StatsBy::kLine, module = grouping_.by == StatsBy::kModule;
     StatsPlace place;
-    place.labels.resize(line ? 4 : module ? 2 : 1);
-    place.text = line ? "(no stack)" : module ? "(no module)" : "(no tag)";
+    place.labels.resize(line ? 4 : module || grouping_.by == StatsBy::kStep ? 2 : 1);
+    place.text = line                             ? "(no stack)"
+                 : module                         ? "(no module)"
+                 : grouping_.by == StatsBy::kStep ? "(no steps)"
+                                                  : "(no tag)";
     nowhere_ = Number(std::move(place));
   }
   return *nowhere_;
@@ -186,6 +199,60 @@ std::function<PlaceId(const CallRecord&, PlaceId)> StatsPlaces::OfModules(size_t
     if (own != kNoModule) return own;
     return around == kNoPlace ? Nowhere() : around;
   };
+}
+
+std::function<PlaceId(const CallRecord&, PlaceId)> StatsPlaces::OfSteps(size_t trace) {
+  steps_.push_back(std::make_unique<StepsOfTrace>(StepsOfTrace{trace, StepTimes(traces_[trace].trace), {}}));
+  StepsOfTrace* const steps = steps_.back().get();
+  const auto aside = [this](const char* text, double number) {
+    StatsPlace place;
+    place.labels.emplace_back(nullptr);
+    place.labels.emplace_back(text);
+    place.text = absl::StrCat("(", text, ")");
+    place.number = number;
+    return Number(std::move(place));
+  };
+  return [this, steps, aside](const CallRecord& call, PlaceId) {
+    const StepPlace at = steps->times.Add(call);
+    switch (at.kind) {
+      case StepPlace::kNone:
+        return Nowhere();
+      case StepPlace::kBefore:
+        return aside("before the first", 0);
+      case StepPlace::kBetween:
+        return aside("between steps", HUGE_VAL);
+      case StepPlace::kAfter:
+        return aside("after the last", HUGE_VAL);
+      case StepPlace::kInStep:
+        break;
+    }
+    const auto [known, fresh] = steps->places.try_emplace({call.process, at.number});
+    if (fresh) {
+      const std::string& name = steps->times.Of(call.process).at(at.number).name;
+      StatsPlace place;
+      place.labels.emplace_back(at.number);
+      place.labels.emplace_back(name);
+      place.text = PlainLine(name);
+      place.number = static_cast<double>(at.number);
+      known->second = Number(std::move(place));
+    }
+    return known->second;
+  };
+}
+
+void StatsPlaces::AddWalls() {
+  for (const std::unique_ptr<StepsOfTrace>& steps : steps_) {
+    steps->times.Finish();
+    for (const auto& [at, id] : steps->places) {
+      const ProgramStep& step = steps->times.Of(at.first).at(at.second);
+      if (!step.end_ns.has_value()) continue;
+      const int64_t wall_ns = *step.end_ns - step.begin_ns;
+      StatsPlace& place = places_[id];
+      place.wall_ns = std::max(place.wall_ns.value_or(0), wall_ns);
+      int64_t& of_trace = place.walls_ns[steps->trace];
+      of_trace = std::max(of_trace, wall_ns);
+    }
+  }
 }
 
 std::function<PlaceId(const CallRecord&, PlaceId)> StatsPlaces::OfTags(size_t trace) {

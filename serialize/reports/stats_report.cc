@@ -12,6 +12,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "serialize/base/matching.h"
@@ -36,7 +37,8 @@ struct Cells {
   CallTotal total;
   uint64_t configs = 0;
   uint64_t apis = 0;
-  CallCost cost = {};  // of all calls; by shapes
+  CallCost cost = {};                   // of all calls; by shapes
+  std::optional<int64_t> wall_ns = {};  // of a step
 
   void Add(const CallTotal& of_config, const CallCost& of_a_call) {
     total.Add(of_config);
@@ -123,6 +125,7 @@ constexpr Grouping kGroupings[] = {
     {StatsBy::kLabel, "label", "labels", "label", false, false, true, true, false, "label"},
     {StatsBy::kLine, "line", "lines", "line", true, false, true, true, false, "file line function module"},
     {StatsBy::kModule, "module", "modules", "module", true, false, true, true, false, "module class"},
+    {StatsBy::kStep, "step", "steps", "step", false, false, true, true, false, "number step"},
     {StatsBy::kTag, "tag:NAME", "tags", "", false, false, true, true, false, "value"},
 };
 
@@ -169,7 +172,9 @@ class StatsReport {
                        " no graphs of torch.compile: the program compiled nothing, or its calls are filtered out"));
     }
     const bool by_time = (by_ == StatsBy::kShapes || by_ == StatsBy::kGraph) && has_times_;
-    sort_ = options_.sort.value_or(by_time ? StatsSort::kTime : StatsSort::kCalls);
+    sort_ = options_.sort.value_or(by_time                 ? StatsSort::kTime
+                                   : by_ == StatsBy::kStep ? StatsSort::kName
+                                                           : StatsSort::kCalls);
     if (!has_times_ && (sort_ == StatsSort::kTime || sort_ == StatsSort::kSelf)) {
       return absl::InvalidArgumentError(absl::StrCat(
           "cannot sort by time: ",
@@ -452,8 +457,14 @@ class StatsReport {
       row.number = labels.number;
       row.order = place;
       row.all = from.all.cells();
+      row.all.wall_ns = labels.wall_ns;
       from.traces.resize(columns);
-      for (const Tally& tally : from.traces) row.traces.push_back(tally.cells());
+      for (size_t i = 0; i < columns; ++i) {
+        row.traces.push_back(from.traces[i].cells());
+        if (const auto wall = labels.walls_ns.find(i); wall != labels.walls_ns.end()) {
+          row.traces.back().wall_ns = wall->second;
+        }
+      }
       rows_.push_back(std::move(row));
       from = {};  // there may be many
     }
@@ -554,6 +565,7 @@ class StatsReport {
     if (levels_.size() > 1) all.flops = all.lacking = 0;
     report.AddLine(CallsLine(all));
     AddTotals(&report);
+    if (by_ == StatsBy::kStep && has_times_) AddStepSummary(&report);
     for (const Table& table : tables_) {
       if (tables_.size() > 1) {
         report.AddLine(absl::StrCat("\nlevel ", table.level, ": ", CallsLine(levels_.at(table.level).all)));
@@ -595,6 +607,41 @@ class StatsReport {
       }
     }
     report->AddMembers(lists);
+  }
+
+  // Of all rows, also those that aren't shown.
+  void AddStepSummary(ReportWriter* report) const {
+    std::vector<int64_t> walls_ns;
+    std::vector<const std::string*> names;
+    for (const StatsPlace& place : places_.all()) {
+      if (!place.wall_ns.has_value()) continue;
+      walls_ns.push_back(*place.wall_ns);
+      names.push_back(&place.text);
+    }
+    const StepSummary summary = SummarizeSteps(walls_ns);
+    if (summary.steps == 0) return;
+    constexpr size_t kMostOdd = 5;
+    std::vector<std::string> odd;
+    ordered_json json_odd = ordered_json::array();
+    for (const size_t i : summary.odd) {
+      const double times = static_cast<double>(walls_ns[i]) / static_cast<double>(std::max<int64_t>(summary.p50_ns, 1));
+      if (odd.size() < kMostOdd)
+        odd.push_back(
+            absl::StrCat(*names[i], " (", FormatDuration(walls_ns[i]), ", x", absl::StrFormat("%.1f", times), ")"));
+      json_odd.push_back({{"step", *names[i]}, {"wall_ns", walls_ns[i]}});
+    }
+    if (summary.odd.size() > kMostOdd) odd.emplace_back("...");
+    report->AddLine(absl::StrCat(Counted(summary.steps, "step", "steps"), ": mean ", FormatDuration(summary.mean_ns),
+                                 ", p50 ", FormatDuration(summary.p50_ns), ", p90 ", FormatDuration(summary.p90_ns),
+                                 ", p99 ", FormatDuration(summary.p99_ns),
+                                 odd.empty() ? "" : absl::StrCat("; long: step ", absl::StrJoin(odd, ", "))));
+    report->AddMembers({{"step_times",
+                         {{"steps", summary.steps},
+                          {"mean_ns", summary.mean_ns},
+                          {"p50_ns", summary.p50_ns},
+                          {"p90_ns", summary.p90_ns},
+                          {"p99_ns", summary.p99_ns},
+                          {"long", std::move(json_odd)}}}});
   }
 
   void AddRow(const StatsRow& row, ReportWriter* report) const {
@@ -643,6 +690,9 @@ class StatsReport {
     const bool self = !side_by_side_ || sort_ == StatsSort::kSelf;
     const auto alone = [this](const char* title) { return side_by_side_ ? "" : title; };
     const ReportCell percent = PercentCell(cells.total.calls, totals.calls);
+    if (by_ == StatsBy::kStep && has_times_) {
+      add("wall", "wall_ns", cells.wall_ns.has_value() ? TimeCell(*cells.wall_ns) : ReportCell(nullptr, "-"));
+    }
     add("calls", "calls", cells.total.calls);
     add(shapes ? "" : alone("calls %"), "", percent);
     if (grouping_.apis) add("APIs", "apis", cells.apis);

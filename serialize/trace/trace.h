@@ -69,6 +69,10 @@ struct ProcessMetadata {
 
   bool paused = false;  // for some of the time
 
+  // By what it had steps, and, if the end tells, where it was in them.
+  StepKind steps_by = StepKind::kForward;
+  StepMarks last_steps;
+
   // How it ended.
   std::optional<int64_t> exit_code;
   std::optional<int64_t> signal;
@@ -258,6 +262,13 @@ class Trace {
   // The tags for CallRecord::tags, which the program set for the calls: a JSON object's
   // text, or empty. Valid as long as the trace.
   virtual std::string_view tags(uint32_t id) const = 0;
+  // The same with the marks of steps (step_marks.h), for writers of traces.
+  virtual std::string_view all_tags(uint32_t id) const { return tags(id); }
+  // Where in the program's steps the calls were. Valid as long as the trace.
+  virtual const StepMarks& steps(uint32_t) const {
+    static const StepMarks none;
+    return none;
+  }
 
   // The stacks that CallRecords refer to; grows during Read. Valid as long as the trace.
   virtual const StackTable& stacks() const = 0;

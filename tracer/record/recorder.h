@@ -33,6 +33,7 @@
 #include "absl/status/status.h"
 #include "serialize/log/call_writer.h"
 #include "serialize/log/log_writer.h"
+#include "serialize/model/step_marks.h"
 #include "tracer/record/call_counter.h"
 #include "tracer/record/call_window.h"
 #include "tracer/record/export.h"
@@ -127,7 +128,11 @@ class TORCHTRACE_EXPORT Recorder {
   bool paused();
 
   // Sets the tags of all calls that are entered from now on, on any thread. A JSON object's text; "" or "{}": none.
+  // A tag `step` ends a step of the program whenever it changes.
   void SetTags(const std::string& json);
+  // Where in its steps the program is (step_marks.h), but for those that it tags itself. All calls that are entered
+  // from now on carry it, on any thread. `decided`: what StepKind::kStep counts has ended a step.
+  void SetSteps(const StepMarks& marks, bool decided);
 
   // Stops recording for the rest of the session and prints why; called when something fails inside tracing. The first
   // reason counts. Takes no lock, allocates nothing, and is async-signal-safe.
@@ -196,6 +201,12 @@ class TORCHTRACE_EXPORT Recorder {
   absl::Status Begin(RecorderOptions options);
   // Makes all threads catch up. Needs the lock.
   void NewEpoch();
+  // The program's tags and its steps, for the log. Needs the lock.
+  std::string AllTags() const;
+  // Sets the program's tags. Returns by what it has steps from now on. Needs the lock.
+  StepKind PutTags(const std::string& json);
+  // Makes all threads take the tags anew. `kind`: a step of that kind has ended or been tagged. Needs the lock.
+  void TagsChanged(StepKind kind);
   // Calls `body`. If it throws, recording stops, and the result is empty.
   template <typename Body>
   std::invoke_result_t<Body> OrStop(Body body);
@@ -282,8 +293,10 @@ class TORCHTRACE_EXPORT Recorder {
   std::set<std::string, std::less<>> told_schemas_;  // operators whose schemas are in the log
   SessionNotes notes_;
   std::string end_error_;
-  std::string tags_;
+  std::string tags_;  // the program's
   uint64_t tags_version_ = 0;
+  StepMarks steps_;
+  StepKind step_kind_ = StepKind::kForward;  // the highest one that has ended a step
   uint64_t last_epoch_ = 0;
   uint64_t session_ = 0;
   uint32_t next_frame_number_ = 1;

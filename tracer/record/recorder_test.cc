@@ -967,6 +967,80 @@ TEST(RecorderTest, PausesAndTagsWithinCalls) {
   EXPECT_EQ(ReadRecorded(folder).metadata["end"]["getters"], 0);
 }
 
+// The texts of the records of tags, in order.
+std::vector<std::string> AllTagsIn(const std::string& folder) {
+  std::vector<std::string> texts;
+  const absl::StatusOr<std::unique_ptr<Trace>> trace = OpenLogs(folder);
+  EXPECT_TRUE(trace.ok()) << trace.status();
+  const absl::Status read = (*trace)->Read([&](const CallRecord& call) {
+    if (call.kind == CallRecord::kEnter) texts.emplace_back((*trace)->all_tags(call.tags));
+    return absl::OkStatus();
+  });
+  EXPECT_TRUE(read.ok()) << read;
+  return texts;
+}
+
+TEST(RecorderTest, StepsAreInTheTags) {
+  const std::string folder = NewFolder();
+  ASSERT_TRUE(Start(folder).ok());
+  Recorder* const recorder = Recorder::Get();
+  const auto call = [] {
+    EXPECT_TRUE(EnterCall("a"));
+    LeaveCall();
+  };
+  call();
+  StepMarks marks;
+  marks.at(StepKind::kForward) = {1, 10};
+  marks.at(StepKind::kStep) = {1, 11};
+  recorder->SetSteps(marks, false);
+  recorder->SetTags(R"({"x":1})");
+  call();
+  marks.at(StepKind::kStep) = {2, 20};
+  recorder->SetSteps(marks, true);
+  call();
+  recorder->SetTags("{}");
+  call();
+  EndSession();
+  EXPECT_THAT(AllTagsIn(folder),
+              testing::ElementsAre("", R"({"x":1,"@forward":1,"@forward_ns":10,"@step":1,"@step_ns":11})",
+                                   R"({"x":1,"@step":2,"@step_ns":20})", R"({"@step":2,"@step_ns":20})"));
+  const nlohmann::json metadata = ReadRecorded(folder).metadata;
+  EXPECT_EQ(metadata["steps_by"], "step");
+  EXPECT_EQ(metadata["end"]["steps"]["@step"], 2);
+}
+
+TEST(RecorderTest, TheProgramsTagHasSteps) {
+  const std::string folder = NewFolder();
+  ASSERT_TRUE(Start(folder).ok());
+  Recorder* const recorder = Recorder::Get();
+  StepMarks marks;
+  marks.at(StepKind::kStep) = {5, 50};
+  recorder->SetSteps(marks, true);
+  for (const char* const tags : {R"({"step":7})", R"({"step":7,"x":1})", R"({"step":8})", "{}"}) {
+    recorder->SetTags(tags);
+    EXPECT_TRUE(EnterCall("a"));
+    LeaveCall();
+  }
+  EndSession();
+  const std::vector<std::string> tags = AllTagsIn(folder);
+  ASSERT_EQ(tags.size(), 4u);
+  std::vector<StepMark> found;
+  std::string own;
+  for (const std::string& text : tags) {
+    const StepMarks all = TakeStepMarks(text, &own);
+    EXPECT_EQ(all.at(StepKind::kStep), StepMark()) << text;
+    found.push_back(all.at(StepKind::kTag));
+  }
+  EXPECT_EQ(found[0].number, 1u);
+  EXPECT_EQ(found[1], found[0]);
+  EXPECT_EQ(found[2].number, 2u);
+  EXPECT_GE(found[2].begin_ns, found[1].begin_ns);
+  // No step is under way: the last one ended.
+  EXPECT_EQ(found[3].number, 2u);
+  EXPECT_GE(found[3].begin_ns, found[2].begin_ns);
+  EXPECT_EQ(ReadRecorded(folder).metadata["steps_by"], "tag");
+}
+
 TEST(RecorderTest, EndsOfCallsOfSessionsBefore) {
   ASSERT_TRUE(Start(NewFolder()).ok());
   for (int i = 0; i < 5; ++i) EXPECT_TRUE(EnterCall("open"));

@@ -118,7 +118,7 @@ bool ThreadRecorder::CatchUp() {
       }
       epoch_ = epoch;
       if (tags_version_ == recorder_->tags_version_) return true;
-      tags_ = recorder_->tags_;
+      tags_ = recorder_->AllTags();
       tags_version_ = recorder_->tags_version_;
     }
     // If the frame has no room for the tags, the next one starts with them.
