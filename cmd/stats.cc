@@ -189,7 +189,7 @@ int RunStats(const std::vector<std::string>& args) {
 
 }  // namespace
 
-const Command kStatsCommand = {
-    "stats", "Count calls by API, config, shapes, graph, level, thread, line, module, step or tag", "Read", RunStats};
+const Command kStatsCommand = {"stats", "Count calls by API, config, shapes, graph, thread, line, module, step or tag",
+                               "Read", RunStats};
 
 }  // namespace torchtrace
