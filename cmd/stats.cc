@@ -93,8 +93,8 @@ int RunStats(const std::vector<std::string>& args) {
           ->check(
               Completed(Checked([](const std::string& text) { return ParseStatsGrouping(text); }), StatsGroupingNames));
   Option* const sort_option = app->add_option("--sort", sort,
-                                              "calls, configs, time, self (time), name, first (call) or, of "
-                                              "shapes, flops (default: calls; of shapes and graphs time)")
+                                              "calls, configs, time, self (time), device (time), name, first (call) "
+                                              "or, of shapes, flops (default: calls; of shapes and graphs time)")
                                   ->option_text("ORDER")
                                   ->check(OneOf(StatsSorts()));
   Option* const top_option =
