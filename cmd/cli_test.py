@@ -648,6 +648,7 @@ def test_values_that_may_follow():
         "name",
         "first",
         "flops",
+        "device",
     }
     assert set(words("stats", "x", "--by", "f")) == {"family"}
     assert set(words("stats", "--format=j")) == {"--format=json"}

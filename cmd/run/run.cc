@@ -223,6 +223,8 @@ std::unique_ptr<App> MakeRunApp(RunOptions* options) {
       {kCapture, "--stop-on-nan", &recording.stop_on_nan, "",
        "Raise FloatingPointError at an operator that returns or writes a NaN though its arguments have none, on CUDA "
        "later; level 2; includes --numbers"},
+      {kCapture, "--device-times", &recording.device_times, "",
+       "Record when NVIDIA GPUs ran the kernels, copies and memsets that calls launched (see docs/GPU.md)"},
       {kCapture, "--stacks{all}", &options->stacks, "[=all|first]",
        "Record the Python stack of every call, or with --stacks=first of the first 3 calls of each config on a thread "
        "(see docs/STACKS.md)",

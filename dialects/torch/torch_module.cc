@@ -20,6 +20,7 @@
 #include "dialects/torch/describe/object_numbers.h"
 #include "dialects/torch/describe/operator_plan.h"
 #include "dialects/torch/describe/tensor_notes.h"
+#include "dialects/torch/device_times/device_times_hook.h"
 #include "dialects/torch/dispatch/torch_dispatch_hook.h"
 #include "dialects/torch/frame/module_calls.h"
 #include "dialects/torch/function/torch_function_hook.h"
@@ -178,6 +179,7 @@ class Module final : public TorchModule {
       recorder->NoteNotSeen("torch.compile: runs of graphs that were compiled before");
     }
     hooks->push_back(std::make_unique<TensorNotesHook>(options.levels.front(), options));
+    if (options.device_times) hooks->push_back(std::make_unique<DeviceTimesHook>(options.levels.front()));
     if (options.ids) hooks->push_back(std::make_unique<ObjectsHook>(options.levels.front()));
     const auto wanted = [&](int level) {
       return std::find(options.levels.begin(), options.levels.end(), level) != options.levels.end();

@@ -232,6 +232,7 @@ class Trace:
         values=0,
         numbers=None,
         stop_on_nan=False,
+        device_times=False,
     ):
         if stack_format not in STACK_FORMATS:
             formats = ", ".join(STACK_FORMATS)
@@ -279,6 +280,7 @@ class Trace:
             "values": _size(values, "values"),
             "numbers": _which(numbers, "numbers", "results"),
             "stop_on_nan": bool(stop_on_nan),
+            "device_times": bool(device_times),
         }
         self.path = None
         self.joined = False

@@ -121,6 +121,9 @@ bool ThreadCalls::TakeLater(const LaterNotes& later) {
     case LaterOf::kWritten:
       record_.result.written = later.notes;
       break;
+    case LaterOf::kDeviceWork:
+      record_.device_work = later.notes;
+      break;
   }
   return true;
 }
@@ -138,6 +141,7 @@ void ThreadCalls::ShowExtras(bool entry) {
 void ThreadCalls::HideNotes() {
   record_.notes = {};
   record_.result = {};
+  record_.device_work = {};
 }
 
 // Of the entry or end that was read.

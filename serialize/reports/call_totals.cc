@@ -1,11 +1,16 @@
+#include <algorithm>
 #include <array>
+#include <bitset>
 #include <cstddef>
 #include <optional>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "serialize/base/reused_stack.h"
+#include "serialize/model/device_work.h"
 #include "serialize/model/tensor_notes.h"
 #include "serialize/reports/reports.h"
 #include "serialize/trace/recent_calls.h"
@@ -68,6 +73,17 @@ class Summer {
   }
 
  private:
+  // Calls of devices count for each call around them, whose ends may have come long before. So calls are in contexts:
+  // accepted ones of equal rows, inside of equal ones.
+  static constexpr uint32_t kNoContext = UINT32_MAX;
+  struct Context {
+    uint32_t around = kNoContext;
+    uint32_t row = kNoRow;
+    ConfigId config = kLostId;
+    PlaceId place = kNoPlace;
+    uint8_t level = 0;
+  };
+
   struct OpenCall {
     int64_t inside_ns = 0;  // of the finished calls right inside
     PlaceId place = kNoPlace;
@@ -79,10 +95,13 @@ class Summer {
     uint8_t level = 0;
     ConfigId config = kLostId;
     uint64_t count = 0;
+    uint32_t context = kNoContext;
   };
-  // An accepted call whose numbers may come later.
+  // A call that is accepted, or may have launched work of devices: what comes later of it counts.
   struct RecentCall {
     PlaceId place = kNoPlace;
+    uint32_t context = kNoContext;
+    bool accepted = true;
     bool with_numbers = false;
     bool with_nan = false;
     bool with_inf = false;
@@ -93,7 +112,7 @@ class Summer {
     ReusedStack<OpenCall> open;                           // by depth
     std::array<uint32_t, UINT8_MAX + 1> open_costs = {};  // by level
     std::array<uint32_t, UINT8_MAX + 1> open_lacks = {};  // the same
-    RecentCalls<RecentCall> recent;                       // if SumOptions asks for numbers
+    RecentCalls<RecentCall> recent;                       // if SumOptions asks for numbers or devices
   };
 
   struct ConfigState {
@@ -159,6 +178,11 @@ class Summer {
       open.row = !accepted ? kNoRow : by_place_ ? place : config.row;
       open.level = call.level;
       open.accepted = accepted;
+      open.context = kNoContext;
+      if (options_.device) {
+        open.context = ContextOf(call.depth == 0 ? kNoContext : thread->open[call.depth - 1].context, open, accepted);
+        thread->recent.Add(call.call, {place, open.context, accepted});
+      }
       open.costs = accepted && config.costs;
       open.lacks = accepted && config.lacks;
       open.outermost = true;
@@ -171,7 +195,7 @@ class Summer {
       }
     }
     if (!accepted) return;
-    if (options_.numbers) thread->recent.Add(call.call, {place});
+    if (options_.numbers && !options_.device) thread->recent.Add(call.call, {place});
     Count(call, thread, &config.on, &totals_.configs[call.config]);
     thread->calls += call.count;
     if (config.costs && call.depth < kMaxDepth && thread->open_costs[call.level]++ == 0) {
@@ -243,10 +267,40 @@ class Summer {
   void AddLater(const CallRecord& call, ThreadState* thread) {
     const RecentCall* const recent = thread->recent.Find(call.call);
     if (recent == nullptr) return;
+    if (options_.device && !call.device_work.empty()) AddDeviceWork(call, recent->context);
+    if (!options_.numbers || !recent->accepted) return;
     ReadNumbers(call.result);
     CountOnce(call.call, thread);
     totals_.configs[call.config].numbers.Add(numbers_);
     if (recent->place != kNoPlace) PlaceAt(recent->place).total.numbers.Add(numbers_);
+  }
+
+  // The context of a call in context `around`, which is that itself if the call isn't accepted.
+  uint32_t ContextOf(uint32_t around, const OpenCall& open, bool accepted) {
+    if (!accepted) return around;
+    const auto [at, fresh] =
+        context_index_.try_emplace({around, open.config, open.place}, static_cast<uint32_t>(contexts_.size()));
+    if (fresh) contexts_.push_back({around, open.row, open.config, open.place, open.level});
+    return at->second;
+  }
+
+  void AddDeviceWork(const CallRecord& call, uint32_t context) {
+    ReadDeviceWork(call.device_work, &work_);
+    int64_t ns = 0;
+    for (const DeviceWork& work : work_) ns += work.duration_ns;
+    if (context != kNoContext) totals_.device_ns += ns;
+    rows_seen_.clear();
+    levels_seen_.reset();
+    for (uint32_t at = context; at != kNoContext; at = contexts_[at].around) {
+      const Context& one = contexts_[at];
+      const bool outer = std::find(rows_seen_.begin(), rows_seen_.end(), one.row) != rows_seen_.end();
+      if (!outer) rows_seen_.push_back(one.row);
+      const int64_t self_ns = levels_seen_.test(one.level) ? 0 : ns;
+      levels_seen_.set(one.level);
+      totals_.configs[one.config].device_ns += outer ? 0 : ns;
+      totals_.configs[one.config].self_device_ns += self_ns;
+      if (one.place != kNoPlace) PlaceAt(one.place).total.device_ns += outer ? 0 : ns;
+    }
   }
 
   // So that a call with several notes counts once.
@@ -290,9 +344,14 @@ class Summer {
   std::map<std::pair<uint32_t, uint32_t>, ThreadState> threads_;
   std::pair<uint32_t, uint32_t> last_key_;
   ThreadState* last_ = nullptr;
-  std::vector<TensorNote> notes_;    // of the call that ends
-  NumberExtremes numbers_;           // the same
-  std::vector<uint32_t> open_rows_;  // how many calls of the row are open on the last thread
+  std::vector<Context> contexts_;
+  absl::flat_hash_map<std::tuple<uint32_t, ConfigId, PlaceId>, uint32_t> context_index_;
+  std::vector<DeviceWork> work_;                 // of the call that is added to,
+  std::vector<uint32_t> rows_seen_;              // and what was seen around it
+  std::bitset<UINT8_MAX + 1> levels_seen_ = {};  // the same
+  std::vector<TensorNote> notes_;                // of the call that ends
+  NumberExtremes numbers_;                       // the same
+  std::vector<uint32_t> open_rows_;              // how many calls of the row are open on the last thread
 };
 
 }  // namespace
@@ -300,7 +359,7 @@ class Summer {
 absl::StatusOr<TraceTotals> SumCalls(Trace* trace, const SumOptions& options) {
   Summer summer(trace, options);
   if (absl::Status s = summer.Prepare(); !s.ok()) return s;
-  const LaterNotesShown shown(trace, options.numbers);
+  const LaterNotesShown shown(trace, options.numbers || options.device);
   const absl::Status read = options.selection == nullptr
                                 ? trace->ReadThreads([&summer](const CallRecord& call) { summer.Add(call); })
                                 : ReadFor(*options.selection, trace, [&summer](const CallRecord& call) -> absl::Status {

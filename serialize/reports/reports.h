@@ -55,10 +55,16 @@ struct CallTotal {
   FirstCall first = {};
   Durations durations = {};     // of the calls that time_ns counts, if SumOptions asks for them
   NumberExtremes numbers = {};  // if SumOptions asks for them
+  // If SumOptions asks for them: when devices ran what the row's calls launched, and calls inside them; and what no
+  // other call of the level inside them did.
+  int64_t device_ns = 0;
+  int64_t self_device_ns = 0;
 
   void Add(const CallTotal& other) {
     durations.Add(other.durations);
     numbers.Add(other.numbers);
+    device_ns += other.device_ns;
+    self_device_ns += other.self_device_ns;
     calls += other.calls;
     raised += other.raised;
     outermost += other.outermost;
@@ -83,6 +89,7 @@ struct TraceTotals {
   std::vector<PlaceTotal> places;  // by PlaceId, with SumOptions::place
   bool has_times = false;          // false: the trace has no times, all are 0
   uint64_t untimed = 0;            // calls of threads without times
+  int64_t device_ns = 0;           // of all counted calls together
 };
 
 inline constexpr uint32_t kNoRow = UINT32_MAX;
@@ -102,7 +109,8 @@ struct SumOptions {
   const CallSelection* selection = nullptr;
   bool durations = false;
   bool numbers = false;
-  size_t trace = 0;  // of FirstCall
+  bool device = false;  // the times of devices
+  size_t trace = 0;     // of FirstCall
 };
 absl::StatusOr<TraceTotals> SumCalls(Trace* trace, const SumOptions& options);
 
@@ -135,8 +143,8 @@ enum class StatsBy : uint8_t {
   kStep,
   kTag
 };
-// kCalls, kConfigs, kTime and kSelf are descending; the order of steps is by name.
-enum class StatsSort : uint8_t { kCalls, kConfigs, kTime, kSelf, kName, kFirst, kFlops };
+// kCalls, kConfigs, kTime, kSelf and kDevice are descending; the order of steps is by name.
+enum class StatsSort : uint8_t { kCalls, kConfigs, kTime, kSelf, kName, kFirst, kFlops, kDevice };
 
 struct StatsGrouping {
   StatsBy by = StatsBy::kApi;

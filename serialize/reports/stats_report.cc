@@ -4,6 +4,7 @@
 #include <iterator>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <tuple>
@@ -67,6 +68,7 @@ struct Totals {
   uint64_t configs = 0;
   int64_t self_time_ns = 0;
   bool timed = false;
+  int64_t device_ns = 0;
   double flops = 0;
   uint64_t lacking = 0;                                     // calls without a formula
   std::set<std::pair<int, std::string_view>> lacking_apis;  // with their levels
@@ -77,6 +79,7 @@ struct Totals {
     configs += other.configs;
     self_time_ns += other.self_time_ns;
     timed = timed || other.timed;
+    device_ns += other.device_ns;
     flops += other.flops;
     lacking += other.lacking;
     lacking_apis.insert(other.lacking_apis.begin(), other.lacking_apis.end());
@@ -182,6 +185,11 @@ class StatsReport {
                                         " no times")
                          : std::string("--no-times leaves them out")));
     }
+    if (sort_ == StatsSort::kDevice && !has_device_) {
+      return absl::InvalidArgumentError(options_.times
+                                            ? "cannot sort by device time: record it with torchtrace run --device-times"
+                                            : "cannot sort by device time: --no-times leaves it out");
+    }
     if (sort_ == StatsSort::kFlops && by_ != StatsBy::kShapes) {
       return absl::InvalidArgumentError("cannot sort by flops: only --by shapes has them");
     }
@@ -221,6 +229,12 @@ class StatsReport {
                        [](const ProcessInfo& process) { return process.known.numbers; });
   }
 
+  static bool HasDeviceTimes(const Trace& trace) {
+    const std::vector<ProcessInfo>& processes = trace.processes();
+    return std::any_of(processes.begin(), processes.end(),
+                       [](const ProcessInfo& process) { return process.known.device_times; });
+  }
+
   bool by_place() const { return StatsPlaces::Has(by_); }
 
   bool Accepts(const ConfigHead& head) {
@@ -248,10 +262,13 @@ class StatsReport {
     if (options_.ChoosesCalls()) sums.selection = &options_;
     sums.durations = options_.all_times;
     sums.numbers = options_.numbers;
+    sums.device = options_.times && HasDeviceTimes(*trace);
+    has_device_ = has_device_ || sums.device;
     sums.trace = number;
     absl::StatusOr<TraceTotals> totals = reads_ ? SumCalls(trace, sums) : CountConfigs(trace, sums);
     if (!totals.ok()) return totals.status();
     has_times_ = has_times_ || (options_.times && totals->has_times);
+    device_ns_.push_back(totals->device_ns);
     if (totals->untimed > 0) untimed_.emplace_back(number, totals->untimed);
     for (ConfigId id = 0; id < totals->configs.size(); ++id) {
       const CallTotal& total = totals->configs[id];
@@ -411,6 +428,7 @@ class StatsReport {
       ++totals->configs;
       totals->self_time_ns += total.self_time_ns;
       totals->timed = totals->timed || total.timed;
+      totals->device_ns += total.self_device_ns;
       totals->flops += config.cost.flops.value_or(0) * static_cast<double>(total.outermost);
       totals->lacking += total.lacking;
       if (total.lacking > 0) totals->lacking_apis.insert({config.head.level, config.head.api});
@@ -441,6 +459,9 @@ class StatsReport {
       totals_.all.Add(totals.all);
       for (size_t i = 0; i < columns; ++i) totals_.traces[i].Add(totals.traces[i]);
     }
+    // Several levels count the same work.
+    totals_.all.device_ns = std::accumulate(device_ns_.begin(), device_ns_.end(), int64_t{0});
+    for (size_t i = 0; i < columns; ++i) totals_.traces[i].device_ns = device_ns_[i];
     if (by_ == StatsBy::kLevel) {
       for (StatsRow& row : rows_) {
         if (row.all.total.calls == 0) continue;
@@ -484,6 +505,8 @@ class StatsReport {
           return static_cast<double>(row.all.total.time_ns);
         case StatsSort::kSelf:
           return static_cast<double>(row.all.total.self_time_ns);
+        case StatsSort::kDevice:
+          return static_cast<double>(row.all.total.device_ns);
         case StatsSort::kFlops:
           return row.all.cost.flops.value_or(-1);
         default:
@@ -541,6 +564,7 @@ class StatsReport {
         Counted(totals.configs, "config", "configs"),
         traces_.size() > 1 ? absl::StrCat(" in ", Counted(traces_.size(), "trace", "traces")) : "",
         HasTimes(totals) && !side_by_side_ ? absl::StrCat(", self time ", FormatDuration(totals.self_time_ns)) : "",
+        has_device_ && !side_by_side_ ? absl::StrCat(", device time ", FormatDuration(totals.device_ns)) : "",
         totals.flops > 0 && !side_by_side_ ? absl::StrCat(", ", FormatAmount(totals.flops), "FLOP") : "",
         side_by_side_ ? "" : WithoutFormula(totals));
   }
@@ -584,6 +608,7 @@ class StatsReport {
       if (has_times_) {
         json["total_self_time_ns"] = HasTimes(totals) ? ordered_json(totals.self_time_ns) : ordered_json(nullptr);
       }
+      if (has_device_) json["total_device_ns"] = totals.device_ns;
       return json;
     };
     report->AddMembers(members(totals_.all));
@@ -710,6 +735,11 @@ class StatsReport {
                 PercentCell(static_cast<uint64_t>(std::max<int64_t>(cells.total.self_time_ns, 0)),
                             static_cast<uint64_t>(std::max<int64_t>(totals.self_time_ns, 0))));
     }
+    if (has_device_) {
+      add("device", "device_ns", TimeCell(cells.total.device_ns));
+      add(alone("device %"), "device_percent",
+          PercentCell(static_cast<uint64_t>(cells.total.device_ns), static_cast<uint64_t>(totals.device_ns)));
+    }
     if (shapes) {
       const auto amount = [](const std::optional<double>& sum) {
         return sum.has_value() ? ReportCell(AmountJson(*sum), FormatAmount(*sum)) : ReportCell(nullptr, "-");
@@ -765,6 +795,8 @@ class StatsReport {
   absl::flat_hash_map<std::string_view, size_t> config_index_;  // identities into configs_
   absl::flat_hash_map<std::string, uint32_t> row_index_;        // into rows_
   bool has_times_ = false;
+  bool has_device_ = false;
+  std::vector<int64_t> device_ns_;                    // of each trace
   std::vector<std::pair<size_t, uint64_t>> untimed_;  // traces, and how many of their calls have no times
   StatsSort sort_ = StatsSort::kCalls;
   std::map<int, TotalsOfTraces> levels_;
@@ -810,7 +842,8 @@ const Choices<StatsSort>& StatsSorts() {
                                                            {"self", StatsSort::kSelf},
                                                            {"name", StatsSort::kName},
                                                            {"first", StatsSort::kFirst},
-                                                           {"flops", StatsSort::kFlops}});
+                                                           {"flops", StatsSort::kFlops},
+                                                           {"device", StatsSort::kDevice}});
   return sorts;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "nlohmann/json.hpp"
+#include "serialize/model/device_work.h"
 #include "serialize/model/graph_calls.h"
 #include "serialize/model/levels.h"
 #include "serialize/model/tensor_notes.h"
@@ -764,6 +765,51 @@ TEST(StatsReport, LaterNumbers) {
   EXPECT_EQ(StatsJson({&trace}, options)["apis"].size(), 1u);
 }
 
+// Work counts for the call that launched it and for those around it, once in a row, also after their ends.
+TEST(StatsReport, DeviceTimes) {
+  const auto work = [](int64_t ns) {
+    std::string bytes;
+    AppendDeviceWork({.start_ns = 1'000'000, .duration_ns = ns}, &bytes);
+    return bytes;
+  };
+  FakeTrace trace(json{{"device_names", {{"1", "a_kernel"}}}});
+  trace.Enter(MakeConfig(1, "torch.f"));
+  trace.Enter(MakeConfig(2, "aten::f"));
+  trace.Enter(MakeConfig(2, "aten::f", {IntValue(1)}));
+  trace.Leave();
+  trace.Leave();
+  trace.Leave();
+  trace.Call(MakeConfig(2, "aten::g"));
+  trace.Later(2, LaterOf::kDeviceWork, work(100) + work(20));
+  trace.Later(1, LaterOf::kDeviceWork, work(30));
+  trace.Later(3, LaterOf::kDeviceWork, work(50));
+  StatsOptions options;
+  options.sort = StatsSort::kDevice;
+  json result = StatsJson({&trace}, options);
+  EXPECT_EQ(result["total_device_ns"], 200);
+  EXPECT_EQ(result["by_level"][0]["total_device_ns"], 150);
+  EXPECT_EQ(result["by_level"][1]["total_device_ns"], 200);
+  const auto rows = [&result](const char* list) {
+    std::map<std::string, int64_t> ns;
+    for (const json& row : result[list]) ns[row.begin()->dump()] = row["device_ns"];
+    return ns;
+  };
+  EXPECT_EQ(rows("apis"),
+            (std::map<std::string, int64_t>{{"\"torch.f\"", 150}, {"\"aten::f\"", 150}, {"\"aten::g\"", 50}}));
+  EXPECT_EQ(result["apis"][2]["device_percent"], 25.0);
+  options.grouping.by = StatsBy::kThread;
+  result = StatsJson({&trace}, options);
+  EXPECT_EQ(result["threads"][0]["device_ns"], 200);
+  // Of calls that the filter leaves out nothing counts.
+  options.grouping.by = StatsBy::kApi;
+  options.levels = {1};
+  result = StatsJson({&trace}, options);
+  EXPECT_EQ(result["total_device_ns"], 150);
+  options.times = false;
+  options.sort.reset();
+  EXPECT_FALSE(StatsJson({&trace}, options)["apis"][0].contains("device_ns"));
+}
+
 TEST(StatsReport, NumbersOfSeveralTraces) {
   FakeTrace one(kWithNumbers), two(kWithNumbers), none;
   AddCallsWithNumbers(&one);
@@ -859,8 +905,9 @@ TEST(StatsReport, ChoicesAreNamed) {
   EXPECT_EQ(*StatsFormats().Parse("markdown"), StatsFormat::kMarkdown);
   EXPECT_EQ(*StatsSorts().Parse("self"), StatsSort::kSelf);
   EXPECT_EQ(*StatsSorts().Parse("first"), StatsSort::kFirst);
-  EXPECT_EQ(StatsSorts().Parse("tme").status().message(),
-            "cannot sort by \"tme\", did you mean time? (known: calls, configs, time, self, name, first, flops)");
+  EXPECT_EQ(
+      StatsSorts().Parse("tme").status().message(),
+      "cannot sort by \"tme\", did you mean time? (known: calls, configs, time, self, name, first, flops, device)");
 }
 
 }  // namespace

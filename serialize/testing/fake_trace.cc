@@ -117,7 +117,8 @@ void FakeTrace::Later(uint64_t call, LaterOf of, std::string notes) {
   Texts& texts = texts_.emplace_back();
   (of == LaterOf::kArguments ? texts.notes
    : of == LaterOf::kResult  ? texts.result_notes
-                             : texts.written) = std::move(notes);
+   : of == LaterOf::kWritten ? texts.written
+                             : texts.device_work) = std::move(notes);
 }
 
 absl::Status FakeTrace::Read(const Visitor& visitor) {
@@ -128,6 +129,7 @@ absl::Status FakeTrace::Read(const Visitor& visitor) {
     record.exception = texts.exception;
     record.notes = texts.notes;
     record.result = {texts.values, texts.result_notes, texts.written};
+    record.device_work = texts.device_work;
     if (absl::Status s = visitor(record); !s.ok()) return s;
   }
   return absl::OkStatus();

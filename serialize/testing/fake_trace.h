@@ -88,7 +88,7 @@ class FakeTrace : public Trace {
   std::vector<std::pair<ConfigId, std::string>> variants_;
   std::vector<CallRecord> records_;
   struct Texts {
-    std::string exception, notes, values, result_notes, written;
+    std::string exception, notes, values, result_notes, written, device_work;
   };
   std::vector<Texts> texts_;  // by record
   std::map<std::pair<uint32_t, uint32_t>, std::vector<CallRecord>> open_;

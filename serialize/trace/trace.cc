@@ -193,6 +193,7 @@ ProcessMetadata ParseProcessMetadata(const json& metadata) {
   known.stacks = OptionalText(metadata, "stacks");
   known.stack_format = OptionalText(metadata, "stack_format");
   known.numbers = Member(metadata, "numbers").is_string();
+  known.device_times = Member(metadata, "device_names").is_object();
   known.paused = Member(metadata, "paused") == true;
   for (const StepKind kind : {StepKind::kStep, StepKind::kTag}) {
     if (TextMember(metadata, "steps_by") == StepKindName(kind)) known.steps_by = kind;

@@ -62,7 +62,8 @@ struct ProcessMetadata {
   std::vector<int> levels;
   std::optional<std::string> stacks;
   std::optional<std::string> stack_format;
-  bool numbers = false;  // of tensors
+  bool numbers = false;       // of tensors
+  bool device_times = false;  // of the work on devices that calls launched
 
   bool has_clock = false;
   std::optional<int64_t> origin_realtime_ns;
@@ -178,7 +179,8 @@ struct CallRecord {
     kLeave,
     kRaise,
     // Notes on tensors of an earlier call: `call`, with its thread and configuration. They are in `notes`,
-    // `result.notes` or `result.written`, as its own are. Only for readers that ask (LaterNotesShown).
+    // `result.notes` or `result.written`, as its own are, or there is `device_work`. Only for readers that ask
+    // (LaterNotesShown).
     kLater,
   } kind = kEnter;
   uint8_t level = 0;
@@ -187,14 +189,15 @@ struct CallRecord {
   uint32_t depth = 0;         // calls open around it on its thread, including those without an entry
   ConfigId config = kLostId;  // leave and raise: of the call that ends
   VariantId variant = kLostId;
-  uint64_t call = 0;          // number of the call in the trace, from 0, by entry; leave: its entry's
-  uint64_t count = 1;         // from Trace::ReadCounted: the number of equal calls in a row
-  uint32_t tags = kNoTags;    // enter: Trace::tags
-  StackId stack = kNoStack;   // enter: Trace::stacks; where it was called
-  RecordFacts facts;          // enter, of level 4
-  std::string_view notes;     // enter: on its tensors (tensor_notes.h); valid during the visit
-  CallResult result;          // leave and raise: what was recorded of it; valid during the visit
-  uint64_t parent = kNoCall;  // innermost open call around it; kNoCall: none, or its entry isn't in the trace
+  uint64_t call = 0;             // number of the call in the trace, from 0, by entry; leave: its entry's
+  uint64_t count = 1;            // from Trace::ReadCounted: the number of equal calls in a row
+  uint32_t tags = kNoTags;       // enter: Trace::tags
+  StackId stack = kNoStack;      // enter: Trace::stacks; where it was called
+  RecordFacts facts;             // enter, of level 4
+  std::string_view notes;        // enter: on its tensors (tensor_notes.h); valid during the visit
+  CallResult result;             // leave and raise: what was recorded of it; valid during the visit
+  std::string_view device_work;  // later: what it launched on devices (device_work.h); valid during the visit
+  uint64_t parent = kNoCall;     // innermost open call around it; kNoCall: none, or its entry isn't in the trace
   // CLOCK_MONOTONIC of the machine it ran on; if the process's metadata has no
   // clock, a number that never decreases.
   int64_t time_ns = 0;

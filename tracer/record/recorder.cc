@@ -42,7 +42,7 @@ constexpr int kMostLogsOfPid = 1000;
 constexpr size_t kMaxStartedBytes = 300;
 constexpr char kOtherStarted[] = "others";
 constexpr size_t kMaxErrorBytes = 300;
-constexpr char kLostLater[] = "numbers of tensors that came after their thread's end, or too late";
+constexpr char kLostLater[] = "numbers of tensors and device times that came after their thread's end, or too late";
 
 // Recording was paused for some time.
 constexpr char kPaused[] = R"({"paused":true})";
@@ -102,6 +102,7 @@ thread_local ThreadHolder t_holder;
 std::atomic<void (*)()> Recorder::enter_open_calls_{nullptr};
 std::atomic<void (*)()> Recorder::before_finish_{nullptr};
 std::atomic<void (*)(bool)> Recorder::entered_{nullptr};
+std::atomic<const CallMarks*> Recorder::marks_{nullptr};
 std::atomic<std::string (*)(std::string_view)> Recorder::schema_of_{nullptr};
 
 absl::Status Recorder::Start(RecorderOptions options) {
@@ -859,6 +860,7 @@ void Recorder::AfterForkInChild() {
     own->writer_ = CallWriter();
     own->frame_number_ = 0;
     own->open_numbers_.clear();
+    own->marked_.clear();
     own->ForgetWaitingScopes();
     // The tables know what was counted of the parent's calls: sightings, stacks, notes.
     own->ClearTables();

@@ -140,6 +140,10 @@ class TORCHTRACE_EXPORT Recorder {
   bool quiet() const { return quiet_.load(std::memory_order_relaxed); }
   bool stopped() const { return stopped_.load(std::memory_order_relaxed); }
 
+  // How open calls are marked in sessions with device times; lives for ever.
+  static void SetMarks(const CallMarks* marks) { marks_.store(marks, std::memory_order_release); }
+  static const CallMarks* marks() { return marks_.load(std::memory_order_acquire); }
+
   // Sets `entered`, which is called on the thread after a description with later notes (ConfigBuilder): whether its
   // call was entered, as the thread's last one. Null: none. There is only one.
   static void SetEntered(void (*entered)(bool entered)) { entered_.store(entered, std::memory_order_release); }
@@ -147,8 +151,10 @@ class TORCHTRACE_EXPORT Recorder {
     if (auto* const tell = entered_.load(std::memory_order_acquire)) tell(entered);
   }
 
-  // Sets `before`, which Finish calls first, to wait for what devices still compute. Null: none. There is only one.
-  static void SetBeforeFinish(void (*before)()) { before_finish_.store(before, std::memory_order_release); }
+  // Sets `before`, which Finish calls first, to wait for what devices still compute. Null: none. There is only one;
+  // returns the one before.
+  using BeforeFinish = void (*)();
+  static BeforeFinish SetBeforeFinish(BeforeFinish before) { return before_finish_.exchange(before); }
   // What an exception would say if there were a call left to raise it from; the first of a session counts. It is
   // printed at the end, and a program that exits with 0 exits with 1, as by an uncaught exception.
   void SetEndError(const char* message);
@@ -258,6 +264,7 @@ class TORCHTRACE_EXPORT Recorder {
   static std::atomic<void (*)()> enter_open_calls_;
   static std::atomic<void (*)()> before_finish_;
   static std::atomic<void (*)(bool)> entered_;
+  static std::atomic<const CallMarks*> marks_;
   static std::atomic<std::string (*)(std::string_view)> schema_of_;
 
   const StandardErrorWatch standard_error_;

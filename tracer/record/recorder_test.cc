@@ -507,7 +507,45 @@ TEST(RecorderTest, LaterNotes) {
   EXPECT_THAT(later,
               ElementsAre("0:0 last chance", "0:0 own", absl::StrCat("0:", kRecentCalls, " kept"), "1:0 waiting"));
   EXPECT_EQ(ReadRecorded(folder).metadata["end"]["cut"].dump(),
-            R"({"numbers of tensors that came after their thread's end, or too late":2})");
+            R"({"numbers of tensors and device times that came after their thread's end, or too late":2})");
+}
+
+// With device times each open call is marked, and unmarked at its end; a call that the marks refuse isn't.
+TEST(RecorderTest, CallsAreMarked) {
+  const std::string folder = NewFolder();
+  ASSERT_TRUE(Succeeded(InChild([&] {
+    static std::string told;
+    static bool refuses = false;
+    static constexpr CallMarks kMarks = {[](ThreadRecorder*, const EnteredCall& call) {
+                                           told += refuses ? "-" : std::to_string(call.call);
+                                           return !refuses;
+                                         },
+                                         [] { told += ")"; }};
+    Recorder::SetMarks(&kMarks);
+    RecorderOptions options;
+    options.log_folder = folder;
+    options.recording.device_times = true;
+    if (!Recorder::Start(options).ok()) return 1;
+    const std::string described = Described("torch.f");
+    const auto bytes = static_cast<uint32_t>(described.size() - 1);
+    ThreadRecorder* const thread = Recorder::Get()->ThisThread();
+    thread->Enter(described, bytes);
+    refuses = true;
+    thread->Enter(described, bytes);
+    refuses = false;
+    thread->Enter(described, bytes);
+    thread->Leave();
+    thread->Raise("E");
+    if (thread->InnermostCall()->call != 0) return 2;
+    thread->Leave();
+    if (told != "0-2))") return 3;
+    thread->Enter(described, bytes);
+    thread->UnmarkAll();
+    thread->Leave();
+    if (told != "0-2))3)") return 4;
+    Recorder::Get()->Finish({.exit_code = 0});
+    return 0;
+  })));
 }
 
 // Within calls and after a pause, what is kept for the end does no harm to the calls of its thread.

@@ -30,6 +30,7 @@ void ForEachMember(Options& options, const Visit& visit) {
   visit("values", options.values);
   visit("numbers", options.numbers);
   visit("stop_on_nan", options.stop_on_nan);
+  visit("device_times", options.device_times);
   visit("skip", options.skip);
   visit("duration_ns", options.duration_ns);
   visit("first", options.first);

@@ -50,6 +50,7 @@ struct RecordingOptions {
   WhichNumbers numbers = WhichNumbers::kNone;  // with it, `outputs` and `ids` are on (ResolveImplied)
   WhichCalls int_ranges = WhichCalls::kFirst;  // ranges and values of small integer tensors
   bool stop_on_nan = false;                    // raise an exception at an operator that makes one
+  bool device_times = false;                   // when GPUs did the work that calls launched
   WhichCalls stacks = WhichCalls::kNone;
   std::string stack_format = "short";  // how stacks are written
 
