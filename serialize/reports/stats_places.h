@@ -23,6 +23,7 @@ struct StatsPlace {
   std::string text;                // for people
   std::optional<double> number;    // for sorting by name
   std::string model;               // the model of a module; empty: none
+  bool optimizer = false;          // it is the optimizers' row among modules
 };
 
 // Numbers the threads, processes, ranks, labels, lines, modules or tag values of several traces. Places with the same
@@ -36,7 +37,7 @@ class StatsPlaces {
   static bool Has(StatsBy by) { return by >= StatsBy::kThread; }
 
   // For SumOptions::place. Valid until the next call of Of.
-  std::function<PlaceId(const CallRecord&, PlaceId)> Of(size_t trace);
+  std::function<PlacedCall(const CallRecord&, PlaceId)> Of(size_t trace);
 
   // Call it after reading the last trace. InvalidArgument if no call of any trace has such a place.
   absl::Status Finish();
@@ -55,12 +56,13 @@ class StatsPlaces {
 
   PlaceId Number(StatsPlace place);
   PlaceId Nowhere();
+  PlaceId Optimizer();
   StatsPlace OfProcess(size_t trace, const CallRecord& call) const;
   void NameThread(const PlaceOfThread& thread);
-  std::function<PlaceId(const CallRecord&, PlaceId)> OfProcesses(size_t trace);
-  std::function<PlaceId(const CallRecord&, PlaceId)> OfLines(size_t trace);
-  std::function<PlaceId(const CallRecord&, PlaceId)> OfModules(size_t trace);
-  std::function<PlaceId(const CallRecord&, PlaceId)> OfTags(size_t trace);
+  std::function<PlacedCall(const CallRecord&, PlaceId)> OfProcesses(size_t trace);
+  std::function<PlacedCall(const CallRecord&, PlaceId)> OfLines(size_t trace);
+  std::function<PlacedCall(const CallRecord&, PlaceId)> OfModules(size_t trace);
+  std::function<PlacedCall(const CallRecord&, PlaceId)> OfTags(size_t trace);
 
   const StatsGrouping& grouping_;
   const std::vector<StatsTrace>& traces_;
@@ -68,6 +70,7 @@ class StatsPlaces {
   absl::flat_hash_map<std::string, PlaceId> numbers_;  // by labels
   std::vector<PlaceOfThread> threads_;
   std::optional<PlaceId> nowhere_;
+  std::optional<PlaceId> optimizer_;
   std::set<std::string> other_tags_;
 };
 

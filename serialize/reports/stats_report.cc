@@ -36,7 +36,8 @@ struct Cells {
   CallTotal total;
   uint64_t configs = 0;
   uint64_t apis = 0;
-  CallCost cost = {};  // of all calls; by shapes
+  CallCost cost = {};   // of all calls; by shapes
+  bool divided = true;  // among forward and backward; by module
 
   void Add(const CallTotal& of_config, const CallCost& of_a_call) {
     total.Add(of_config);
@@ -236,6 +237,7 @@ class StatsReport {
       return configs_[ids[id]].row;
     };
     if (by_place()) sums.place = places_.Of(number);
+    sums.in_order = by_ == StatsBy::kModule;
     if (by_ == StatsBy::kShapes) {
       sums.costs = [&](ConfigId id) { return configs_[ids[id]].cost.flops.has_value(); };
       sums.lacks = [&](ConfigId id) { return configs_[ids[id]].lacks_formula; };
@@ -454,6 +456,8 @@ class StatsReport {
       row.all = from.all.cells();
       from.traces.resize(columns);
       for (const Tally& tally : from.traces) row.traces.push_back(tally.cells());
+      row.all.divided = !labels.optimizer;
+      for (Cells& cells : row.traces) cells.divided = !labels.optimizer;
       rows_.push_back(std::move(row));
       from = {};  // there may be many
     }
@@ -655,8 +659,16 @@ class StatsReport {
         add(title, name, timed ? cell : ReportCell(nullptr, "-"));
       };
       add_timed(side_by_side_ && self ? "" : "time", "time_ns", TimeCell(cells.total.time_ns));
-      add_timed(self ? "self time" : "", "self_time_ns", TimeCell(cells.total.self_time_ns));
-      add_timed(alone("self %"), "self_percent",
+      const bool modules = by_ == StatsBy::kModule;
+      if (modules) {
+        const auto add_part = [&](const char* title, const char* name, int64_t ns) {
+          add_timed(alone(title), name, cells.divided ? TimeCell(ns) : ReportCell(nullptr, "-"));
+        };
+        add_part("forward", "forward_ns", cells.total.self_time_ns - cells.total.backward_ns);
+        add_part("backward", "backward_ns", cells.total.backward_ns);
+      }
+      add_timed(!self ? "" : modules ? "total" : "self time", "self_time_ns", TimeCell(cells.total.self_time_ns));
+      add_timed(alone(modules ? "total %" : "self %"), "self_percent",
                 PercentCell(static_cast<uint64_t>(std::max<int64_t>(cells.total.self_time_ns, 0)),
                             static_cast<uint64_t>(std::max<int64_t>(totals.self_time_ns, 0))));
     }
