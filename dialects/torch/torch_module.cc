@@ -191,7 +191,9 @@ class Module final : public TorchModule {
       break;
     }
     if (wanted(kFunctionLevel)) hooks->push_back(std::make_unique<TorchFunctionHook>(torch, options.include_getters));
-    if (wanted(kDispatchLevel)) hooks->push_back(std::make_unique<TorchDispatchHook>());
+    // Only modules need the nodes; level 4 has them itself.
+    const bool marks_nodes = wanted(kFrameLevel) && !wanted(kRecordLevel);
+    if (wanted(kDispatchLevel)) hooks->push_back(std::make_unique<TorchDispatchHook>(marks_nodes));
     if (wanted(kDispatchLevel)) hooks->push_back(std::make_unique<ForeignThreadsHook>());
     if (wanted(kDispatchLevel) && !wanted(kFunctionLevel)) hooks->push_back(std::make_unique<ArmingHook>(torch));
     if (wanted(kSetattrLevel)) hooks->push_back(MakeSetattrHook(torch, options));

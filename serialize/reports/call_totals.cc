@@ -92,6 +92,7 @@ class Summer {
     bool outermost = true;  // of its row
     bool costs = false;
     bool lacks = false;  // until there is a call of known or unknown cost inside
+    bool backward = false;
     uint8_t level = 0;
     ConfigId config = kLostId;
     uint64_t count = 0;
@@ -160,11 +161,12 @@ class Summer {
   void Enter(const CallRecord& call, ThreadState* thread) {
     ConfigState& config = configs_[call.config];
     const bool accepted = config.row != kNoRow && (!selector_.has_value() || selector_->Accepts(call));
-    PlaceId place = kNoPlace;
+    PlacedCall at = kNoPlace;
     if (by_place_) {
       const uint32_t around = std::min<uint32_t>(call.depth, static_cast<uint32_t>(thread->open.size()));
-      place = options_.place(call, around == 0 ? kNoPlace : thread->open[around - 1].place);
+      at = options_.place(call, around == 0 ? kNoPlace : thread->open[around - 1].place);
     }
+    const PlaceId place = at.place;
     if (call.depth < kMaxDepth) {
       Close(call.depth, thread);
       if (accepted && (config.costs || config.lacks)) Excuse(call.level, thread);
@@ -177,6 +179,7 @@ class Summer {
       open.place = place;
       open.row = !accepted ? kNoRow : by_place_ ? place : config.row;
       open.level = call.level;
+      open.backward = at.backward;
       open.accepted = accepted;
       open.context = kNoContext;
       if (options_.device) {
@@ -244,12 +247,14 @@ class Summer {
     bool accepted = !selector_.has_value();
     bool outermost = true;
     PlaceId place = kNoPlace;
+    bool backward = false;
     int64_t inside_ns = 0;
     if (call.depth < thread->open.size()) {
       const OpenCall& open = thread->open[call.depth];
       accepted = open.accepted;
       outermost = open.outermost;
       place = open.place;
+      backward = open.backward;
       inside_ns = open.inside_ns;
       Close(call.depth, thread);
       if (call.depth > 0) thread->open[call.depth - 1].inside_ns += time_ns;
@@ -260,7 +265,10 @@ class Summer {
       CountOnce(call.call, thread);
     }
     AddEnd(call, time_ns, inside_ns, outermost, &totals_.configs[call.config]);
-    if (place != kNoPlace) AddEnd(call, time_ns, inside_ns, outermost, &PlaceAt(place).total);
+    if (place == kNoPlace) return;
+    CallTotal* const total = &PlaceAt(place).total;
+    AddEnd(call, time_ns, inside_ns, outermost, total);
+    if (backward) total->backward_ns += time_ns - inside_ns;
   }
 
   // numbers_ that came after the call's end, or before it.
@@ -360,12 +368,14 @@ absl::StatusOr<TraceTotals> SumCalls(Trace* trace, const SumOptions& options) {
   Summer summer(trace, options);
   if (absl::Status s = summer.Prepare(); !s.ok()) return s;
   const LaterNotesShown shown(trace, options.numbers || options.device);
-  const absl::Status read = options.selection == nullptr
-                                ? trace->ReadThreads([&summer](const CallRecord& call) { summer.Add(call); })
-                                : ReadFor(*options.selection, trace, [&summer](const CallRecord& call) -> absl::Status {
-                                    summer.Add(call);
-                                    return absl::OkStatus();
-                                  });
+  const auto add = [&summer](const CallRecord& call) -> absl::Status {
+    summer.Add(call);
+    return absl::OkStatus();
+  };
+  const absl::Status read = options.selection != nullptr ? ReadFor(*options.selection, trace, add)
+                            : options.in_order
+                                ? trace->ReadCounted(add)
+                                : trace->ReadThreads([&summer](const CallRecord& call) { summer.Add(call); });
   if (!read.ok()) return read;
   summer.Grow(trace->config_count());
   return summer.Take();

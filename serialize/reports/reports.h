@@ -47,6 +47,7 @@ struct CallTotal {
   uint64_t calls = 0;
   int64_t time_ns = 0;       // between entry and end, of the calls that are not inside another call of their row
   int64_t self_time_ns = 0;  // without the recorded calls inside
+  int64_t backward_ns = 0;   // of this self time, that of calls of a backward pass: with SumOptions::place, by module
   bool timed = false;        // some of them have times
 
   uint64_t raised = 0;
@@ -71,6 +72,7 @@ struct CallTotal {
     lacking += other.lacking;
     time_ns += other.time_ns;
     self_time_ns += other.self_time_ns;
+    backward_ns += other.backward_ns;
     first = std::min(first, other.first);
     timed = timed || other.timed;
   }
@@ -79,6 +81,13 @@ struct CallTotal {
 // Where calls were made: their thread, line, module or tag. Dense numbers that SumOptions::place assigns.
 using PlaceId = uint32_t;
 inline constexpr PlaceId kNoPlace = UINT32_MAX;
+struct PlacedCall {
+  PlacedCall(PlaceId place_of_call, bool of_backward = false)  // NOLINT(google-explicit-constructor): mostly a place
+      : place(place_of_call), backward(of_backward) {}
+
+  PlaceId place;
+  bool backward;  // the call is of a backward pass
+};
 struct PlaceTotal {
   CallTotal total;
   absl::flat_hash_set<ConfigId> configs;  // seen
@@ -100,7 +109,9 @@ struct SumOptions {
   std::function<uint32_t(ConfigId)> row;
   // The place of a call, from its entry; never kNoPlace. `around`: the place of the call around it, or kNoPlace. With
   // this function, places are the rows. Called for every call.
-  std::function<PlaceId(const CallRecord& entry, PlaceId around)> place = nullptr;
+  std::function<PlacedCall(const CallRecord& entry, PlaceId around)> place = nullptr;
+  // Whether `place` needs the entries in the order of the whole trace, and not only of each thread.
+  bool in_order = false;
   // Whether the config's calls cost something, for CallTotal::outermost. Called once per config that has a row.
   std::function<bool(ConfigId)> costs = nullptr;
   // Whether they cost an unknown amount, for CallTotal::lacking.
@@ -287,7 +298,7 @@ struct TreeOptions {
   size_t width = 0;                 // of a line of text, in characters: clips names to fit; 0: unlimited
   bool first_called_first = false;  // default: the longest first
   bool backward_at_forward = false;
-  bool imports = false;      // by API: shows the calls that imports make; default: one node `(import)` for all of them
+  bool imports = false;      // by API: shows the calls that imports make; default: a node `(import torch)` per library
   CallSelection calls = {};  // calls that it leaves out belong to the call around them
   bool json = false;
   bool color = false;  // ANSI colours; text only

@@ -13,6 +13,7 @@
 #include "serialize/forms/forms.h"
 #include "serialize/forms/trace_lines.h"
 #include "serialize/model/config.h"
+#include "serialize/reports/module_owners.h"
 #include "serialize/trace/parsed_tags.h"
 #include "serialize/trace/run_facts.h"
 
@@ -39,7 +40,7 @@ class Memo {
 
 }  // namespace
 
-std::function<PlaceId(const CallRecord&, PlaceId)> StatsPlaces::Of(size_t trace) {
+std::function<PlacedCall(const CallRecord&, PlaceId)> StatsPlaces::Of(size_t trace) {
   switch (grouping_.by) {
     case StatsBy::kLine:
       return OfLines(trace);
@@ -65,7 +66,7 @@ absl::Status StatsPlaces::Finish() {
     place.labels[0] = absl::StrCat(place.model, ".", place.labels[0].value.get<std::string>());
   }
   // A single row for calls without a place is useless.
-  if (places_.size() > (nowhere_.has_value() ? 1 : 0)) return absl::OkStatus();
+  if (places_.size() > size_t{nowhere_.has_value()} + size_t{optimizer_.has_value()}) return absl::OkStatus();
   const std::string who = traces_.size() == 1 ? traces_[0].name + " has" : std::string("the traces have");
   if (grouping_.by == StatsBy::kModule) {
     return NothingLabelled(LabelBy::kModule, who);
@@ -106,6 +107,17 @@ PlaceId StatsPlaces::Nowhere() {
     nowhere_ = Number(std::move(place));
   }
   return *nowhere_;
+}
+
+PlaceId StatsPlaces::Optimizer() {
+  if (!optimizer_.has_value()) {
+    StatsPlace place;
+    place.labels = {ReportCell("optimizer"), ReportCell()};
+    place.text = "optimizer";
+    place.optimizer = true;
+    optimizer_ = Number(std::move(place));
+  }
+  return *optimizer_;
 }
 
 StatsPlace StatsPlaces::OfProcess(size_t trace, const CallRecord& call) const {
@@ -149,7 +161,7 @@ void StatsPlaces::NameThread(const PlaceOfThread& of) {
   if (thread != nullptr && !thread->name.empty()) absl::StrAppend(&place.text, " ", FormatApi(thread->name));
 }
 
-std::function<PlaceId(const CallRecord&, PlaceId)> StatsPlaces::OfProcesses(size_t trace) {
+std::function<PlacedCall(const CallRecord&, PlaceId)> StatsPlaces::OfProcesses(size_t trace) {
   auto known = std::make_shared<absl::flat_hash_map<std::pair<uint32_t, uint32_t>, PlaceId>>();
   return [this, trace, known](const CallRecord& call, PlaceId) {
     const auto [at, fresh] = known->try_emplace({call.process, call.thread});
@@ -163,7 +175,7 @@ std::function<PlaceId(const CallRecord&, PlaceId)> StatsPlaces::OfProcesses(size
   };
 }
 
-std::function<PlaceId(const CallRecord&, PlaceId)> StatsPlaces::OfLines(size_t trace) {
+std::function<PlacedCall(const CallRecord&, PlaceId)> StatsPlaces::OfLines(size_t trace) {
   const Trace* const of = traces_[trace].trace;
   auto text = std::make_shared<StackText>(*of);
   auto known = std::make_shared<Memo>();
@@ -181,27 +193,24 @@ std::function<PlaceId(const CallRecord&, PlaceId)> StatsPlaces::OfLines(size_t t
   };
 }
 
-// The place of a call of a module is that module, and so is that of the calls in it that are in no inner module.
-std::function<PlaceId(const CallRecord&, PlaceId)> StatsPlaces::OfModules(size_t trace) {
+std::function<PlacedCall(const CallRecord&, PlaceId)> StatsPlaces::OfModules(size_t trace) {
   const Trace* const of = traces_[trace].trace;
-  auto known = std::make_shared<Memo>();
-  constexpr PlaceId kNoModule = kNoPlace - 1;
-  return [this, of, known](const CallRecord& call, PlaceId around) {
-    const PlaceId own = known->Get(call.config, [&] {
-      const ModuleLabel module = ModuleLabelOf(of->identity(call.config));
-      if (module.empty()) return kNoModule;
-      StatsPlace place;
-      place.text = module.Text();
-      place.model = module.model;
-      place.labels = {module.path, std::string(ReadConfigHead(of->identity(call.config)).api)};
-      return Number(std::move(place));
-    });
-    if (own != kNoModule) return own;
-    return around == kNoPlace ? Nowhere() : around;
+  const auto place_of_module = [this, of](ConfigId config) {
+    const ModuleLabel module = ModuleLabelOf(of->identity(config));
+    if (module.empty()) return kNoPlace;
+    StatsPlace place;
+    place.text = module.Text();
+    place.model = module.model;
+    place.labels = {module.path, std::string(ReadConfigHead(of->identity(config)).api)};
+    return Number(std::move(place));
   };
+  auto owners = std::make_shared<ModuleOwners>(*of, ModuleOwners::Places{.module = place_of_module,
+                                                                         .optimizer = [this] { return Optimizer(); },
+                                                                         .nowhere = [this] { return Nowhere(); }});
+  return [owners](const CallRecord& call, PlaceId) { return owners->Of(call); };
 }
 
-std::function<PlaceId(const CallRecord&, PlaceId)> StatsPlaces::OfSteps(size_t trace) {
+std::function<PlacedCall(const CallRecord&, PlaceId)> StatsPlaces::OfSteps(size_t trace) {
   steps_.push_back(std::make_unique<StepsOfTrace>(StepsOfTrace{trace, StepTimes(traces_[trace].trace), {}}));
   StepsOfTrace* const steps = steps_.back().get();
   const auto aside = [this](const char* text, double number) {
@@ -212,7 +221,7 @@ std::function<PlaceId(const CallRecord&, PlaceId)> StatsPlaces::OfSteps(size_t t
     place.number = number;
     return Number(std::move(place));
   };
-  return [this, steps, aside](const CallRecord& call, PlaceId) {
+  return [this, steps, aside](const CallRecord& call, PlaceId) -> PlacedCall {
     const StepPlace at = steps->times.Add(call);
     switch (at.kind) {
       case StepPlace::kNone:
@@ -255,7 +264,7 @@ void StatsPlaces::AddWalls() {
   }
 }
 
-std::function<PlaceId(const CallRecord&, PlaceId)> StatsPlaces::OfTags(size_t trace) {
+std::function<PlacedCall(const CallRecord&, PlaceId)> StatsPlaces::OfTags(size_t trace) {
   auto tags = std::make_shared<ParsedTags>(traces_[trace].trace);
   auto known = std::make_shared<Memo>();
   return [this, tags, known](const CallRecord& call, PlaceId) {

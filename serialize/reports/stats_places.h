@@ -30,6 +30,7 @@ struct StatsPlace {
   // Of a step that ended, the longest of all processes, and by trace.
   std::optional<int64_t> wall_ns;
   std::map<size_t, int64_t> walls_ns;
+  bool optimizer = false;          // it is the optimizers' row among modules
 };
 
 // Numbers the threads, processes, ranks, labels, lines, modules, steps or tag values of several traces. Places with the
@@ -43,7 +44,7 @@ class StatsPlaces {
   static bool Has(StatsBy by) { return by >= StatsBy::kThread; }
 
   // For SumOptions::place. Valid until the next call of Of.
-  std::function<PlaceId(const CallRecord&, PlaceId)> Of(size_t trace);
+  std::function<PlacedCall(const CallRecord&, PlaceId)> Of(size_t trace);
 
   // Call it after reading the last trace. InvalidArgument if no call of any trace has such a place.
   absl::Status Finish();
@@ -62,13 +63,14 @@ class StatsPlaces {
 
   PlaceId Number(StatsPlace place);
   PlaceId Nowhere();
+  PlaceId Optimizer();
   StatsPlace OfProcess(size_t trace, const CallRecord& call) const;
   void NameThread(const PlaceOfThread& thread);
-  std::function<PlaceId(const CallRecord&, PlaceId)> OfProcesses(size_t trace);
-  std::function<PlaceId(const CallRecord&, PlaceId)> OfLines(size_t trace);
-  std::function<PlaceId(const CallRecord&, PlaceId)> OfModules(size_t trace);
-  std::function<PlaceId(const CallRecord&, PlaceId)> OfSteps(size_t trace);
-  std::function<PlaceId(const CallRecord&, PlaceId)> OfTags(size_t trace);
+  std::function<PlacedCall(const CallRecord&, PlaceId)> OfProcesses(size_t trace);
+  std::function<PlacedCall(const CallRecord&, PlaceId)> OfLines(size_t trace);
+  std::function<PlacedCall(const CallRecord&, PlaceId)> OfModules(size_t trace);
+  std::function<PlacedCall(const CallRecord&, PlaceId)> OfSteps(size_t trace);
+  std::function<PlacedCall(const CallRecord&, PlaceId)> OfTags(size_t trace);
   void AddWalls();
 
   const StatsGrouping& grouping_;
@@ -77,6 +79,7 @@ class StatsPlaces {
   absl::flat_hash_map<std::string, PlaceId> numbers_;  // by labels
   std::vector<PlaceOfThread> threads_;
   std::optional<PlaceId> nowhere_;
+  std::optional<PlaceId> optimizer_;
   std::set<std::string> other_tags_;
   struct StepsOfTrace {
     size_t trace;

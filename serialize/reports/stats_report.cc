@@ -40,6 +40,7 @@ struct Cells {
   uint64_t apis = 0;
   CallCost cost = {};                   // of all calls; by shapes
   std::optional<int64_t> wall_ns = {};  // of a step
+  bool divided = true;                  // among forward and backward; by module
 
   void Add(const CallTotal& of_config, const CallCost& of_a_call) {
     total.Add(of_config);
@@ -255,6 +256,7 @@ class StatsReport {
       return configs_[ids[id]].row;
     };
     if (by_place()) sums.place = places_.Of(number);
+    sums.in_order = by_ == StatsBy::kModule;
     if (by_ == StatsBy::kShapes) {
       sums.costs = [&](ConfigId id) { return configs_[ids[id]].cost.flops.has_value(); };
       sums.lacks = [&](ConfigId id) { return configs_[ids[id]].lacks_formula; };
@@ -480,8 +482,10 @@ class StatsReport {
       row.all = from.all.cells();
       row.all.wall_ns = labels.wall_ns;
       from.traces.resize(columns);
+      row.all.divided = !labels.optimizer;
       for (size_t i = 0; i < columns; ++i) {
         row.traces.push_back(from.traces[i].cells());
+        row.traces.back().divided = !labels.optimizer;
         if (const auto wall = labels.walls_ns.find(i); wall != labels.walls_ns.end()) {
           row.traces.back().wall_ns = wall->second;
         }
@@ -730,8 +734,16 @@ class StatsReport {
         add(title, name, timed ? cell : ReportCell(nullptr, "-"));
       };
       add_timed(side_by_side_ && self ? "" : "time", "time_ns", TimeCell(cells.total.time_ns));
-      add_timed(self ? "self time" : "", "self_time_ns", TimeCell(cells.total.self_time_ns));
-      add_timed(alone("self %"), "self_percent",
+      const bool modules = by_ == StatsBy::kModule;
+      if (modules) {
+        const auto add_part = [&](const char* title, const char* name, int64_t ns) {
+          add_timed(alone(title), name, cells.divided ? TimeCell(ns) : ReportCell(nullptr, "-"));
+        };
+        add_part("forward", "forward_ns", cells.total.self_time_ns - cells.total.backward_ns);
+        add_part("backward", "backward_ns", cells.total.backward_ns);
+      }
+      add_timed(!self ? "" : modules ? "total" : "self time", "self_time_ns", TimeCell(cells.total.self_time_ns));
+      add_timed(alone(modules ? "total %" : "self %"), "self_percent",
                 PercentCell(static_cast<uint64_t>(std::max<int64_t>(cells.total.self_time_ns, 0)),
                             static_cast<uint64_t>(std::max<int64_t>(totals.self_time_ns, 0))));
     }

@@ -454,10 +454,10 @@ TEST(StatsReport, Modules) {
   options.grouping.by = StatsBy::kModule;
   EXPECT_EQ(Stats({&trace}, options),
             "11 calls of 6 APIs in 6 configs, self time 3.19 us\n\n"
-            "calls  calls %  APIs  configs     time  self time  self %  module\n"
-            "    6   54.55%     3        3  1.10 us    1.10 us  34.48%  fc (1) (Linear)\n"
-            "    4   36.36%     2        2  3.18 us    2.08 us  65.20%  Net_0\n"
-            "    1    9.09%     1        1    10 ns      10 ns   0.31%  (no module)\n");
+            "calls  calls %  APIs  configs     time  forward  backward    total  total %  module\n"
+            "    6   54.55%     3        3  1.10 us  1.10 us      0 ns  1.10 us   34.48%  fc (1) (Linear)\n"
+            "    4   36.36%     2        2  3.18 us  2.08 us      0 ns  2.08 us   65.20%  Net_0\n"
+            "    1    9.09%     1        1    10 ns    10 ns      0 ns    10 ns    0.31%  (no module)\n");
   options.levels = {1};
   options.format = StatsFormat::kJson;
   const json modules = json::parse(Stats({&trace}, options))["modules"];
@@ -471,6 +471,92 @@ TEST(StatsReport, Modules) {
   std::ostringstream out;
   EXPECT_THAT(std::string(WriteStats(Named({&without}), options, &out).message()),
               HasSubstr("a has no calls of modules: record them with torchtrace run --levels 3"));
+}
+
+// The self times of the rows of modules, in ns: forward and backward, or null and the total.
+std::map<std::string, std::pair<json, json>> TimesOfModules(FakeTrace* trace) {
+  StatsOptions options;
+  options.grouping.by = StatsBy::kModule;
+  options.format = StatsFormat::kJson;
+  std::map<std::string, std::pair<json, json>> times;
+  const json stats = json::parse(Stats({trace}, options));
+  for (const json& row : stats["modules"]) {
+    const bool divided = !row["forward_ns"].is_null();
+    times[row["module"].is_null() ? "none" : row["module"].get<std::string>()] = {
+        row["forward_ns"], divided ? row["backward_ns"] : row["self_time_ns"]};
+  }
+  return times;
+}
+
+void CallFor(FakeTrace* trace, const Config& config, int64_t ns, const RecordFacts& facts = {}) {
+  trace->Enter(config);
+  trace->SetFacts(facts);
+  trace->Wait(ns);
+  trace->Leave();
+}
+
+TEST(StatsReport, BackwardCallsBelongToTheModuleOfTheirForwardCall) {
+  FakeTrace trace;
+  const Config mm = MakeConfig(2, "aten::mm");
+  trace.Enter(Module("torch.nn.Linear", "a"));
+  CallFor(&trace, mm, 100, {.thread = 1, .sequence = 2});
+  trace.Leave();
+  trace.Enter(Module("torch.nn.Linear", "b"));
+  CallFor(&trace, mm, 200, {.thread = 1, .sequence = 3});
+  trace.Leave();
+  const std::map<std::string, std::pair<json, json>> forward = TimesOfModules(&trace);
+  // Another thread runs the nodes: the first of two that `b` made, that of `a`, and one that nobody made.
+  trace.In(0, 1);
+  CallFor(&trace, mm, 1000, {.scope = kBackwardScope, .thread = 2, .sequence = 3, .forward_thread = 1});
+  CallFor(&trace, mm, 3000, {.scope = kBackwardScope, .thread = 2, .sequence = 1, .forward_thread = 1});
+  // It makes a node itself, which is run later.
+  CallFor(&trace, mm, 5000, {.scope = kBackwardScope, .thread = 2, .sequence = 0});
+  CallFor(&trace, mm, 7000, {.scope = kBackwardScope, .thread = 2, .sequence = 0, .forward_thread = 2});
+  CallFor(&trace, mm, 9000, {.scope = kBackwardScope, .thread = 2, .sequence = 50, .forward_thread = 1});
+  // A module that a node calls anew, such as a checkpointed one.
+  trace.Enter(Module("torch.nn.Linear", "b"));
+  CallFor(&trace, mm, 20'000, {.scope = kBackwardScope, .thread = 2, .sequence = 1, .forward_thread = 1});
+  trace.Leave();
+  const std::map<std::string, std::pair<json, json>> times = TimesOfModules(&trace);
+  const int64_t tick = times.at("a").second.get<int64_t>() - 15'000;
+  EXPECT_GE(tick, 0);
+  EXPECT_LT(tick, 100);
+  EXPECT_EQ(times.at("a").first, forward.at("a").first);
+  EXPECT_NEAR(times.at("b").second.get<int64_t>(), 21'000, 100);
+  EXPECT_NEAR(times.at("none").second.get<int64_t>(), 9000, 100);
+}
+
+TEST(StatsReport, WhatAnOptimizerDoesIsOneRow) {
+  FakeTrace trace;
+  const Config add = MakeConfig(2, "aten::add_.Tensor");
+  const auto scope = [](const char* name) {
+    return MakeConfig(2, "profiler::_record_function_enter_new", {TextValue(name)});
+  };
+  const Config end = MakeConfig(2, "profiler::_record_function_exit._RecordFunction");
+  trace.Call(scope("step 3"));
+  CallFor(&trace, add, 100);
+  trace.Call(scope("Optimizer.step#SGD.step"));
+  CallFor(&trace, add, 1000);
+  trace.Call(scope("mine"));
+  CallFor(&trace, add, 1000);
+  trace.Call(end);
+  CallFor(&trace, add, 1000);
+  trace.Enter(Module("torch.nn.Linear", "in_closure"));
+  CallFor(&trace, add, 50'000);
+  trace.Leave();
+  trace.Call(end);
+  CallFor(&trace, add, 100);
+  trace.Call(end);
+  CallFor(&trace, MakeConfig(2, "aten::_foreach_norm.Scalar"), 10'000);
+  CallFor(&trace, MakeConfig(2, "aten::_fused_sdp_choice"), 100);
+  trace.Enter(MakeConfig(4, "Optimizer.zero_grad#SGD.zero_grad"));
+  CallFor(&trace, add, 100'000);
+  trace.Leave();
+  const std::map<std::string, std::pair<json, json>> times = TimesOfModules(&trace);
+  EXPECT_EQ(times.at("optimizer").first, nullptr);
+  EXPECT_NEAR(times.at("optimizer").second.get<int64_t>(), 113'000, 200);
+  EXPECT_NEAR(times.at("in_closure").first.get<int64_t>(), 50'000, 100);
+  EXPECT_NEAR(times.at("none").first.get<int64_t>(), 300, 100);
 }
 
 TEST(StatsReport, Tags) {
