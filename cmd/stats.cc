@@ -92,11 +92,13 @@ int RunStats(const std::vector<std::string>& args) {
           ->option_text("WHAT")
           ->check(
               Completed(Checked([](const std::string& text) { return ParseStatsGrouping(text); }), StatsGroupingNames));
-  Option* const sort_option = app->add_option("--sort", sort,
-                                              "calls, configs, time, self (time), name, first (call) or, of "
-                                              "shapes, flops (default: calls; of shapes and graphs time)")
-                                  ->option_text("ORDER")
-                                  ->check(OneOf(StatsSorts()));
+  Option* const sort_option =
+      app->add_option(
+             "--sort", sort,
+             "calls, configs, time, self (time), name, first (call), memory "
+             "(allocated; needs run --memory) or, of shapes, flops (default: calls; of shapes and graphs time)")
+          ->option_text("ORDER")
+          ->check(OneOf(StatsSorts()));
   Option* const top_option =
       app->add_option(
              "--top", top,

@@ -231,6 +231,7 @@ class Trace:
         values=0,
         numbers=None,
         stop_on_nan=False,
+        memory=False,
     ):
         if stack_format not in STACK_FORMATS:
             formats = ", ".join(STACK_FORMATS)
@@ -277,6 +278,7 @@ class Trace:
             "values": _size(values, "values"),
             "numbers": _which(numbers, "numbers", "results"),
             "stop_on_nan": bool(stop_on_nan),
+            "memory": bool(memory),
         }
         self.path = None
         self.joined = False

@@ -41,6 +41,21 @@ struct FirstCall {
   friend auto operator<=>(const FirstCall&, const FirstCall&) = default;
 };
 
+// Memory of calls, with what the calls in them allocate and free. A call within another one of its row adds nothing.
+struct MemoryTotal {
+  uint64_t allocated = 0;
+  uint64_t freed = 0;
+  uint64_t peak = 0;  // the most that a call had allocated above its start
+  uint64_t held = 0;  // allocated and never freed
+
+  void Add(const MemoryTotal& other) {
+    allocated += other.allocated;
+    freed += other.freed;
+    peak = std::max(peak, other.peak);
+    held += other.held;
+  }
+};
+
 // Calls and times, summed per config or per place: all groupings of `torchtrace stats` are made from these.
 struct CallTotal {
   // What every call changes, together.
@@ -55,10 +70,12 @@ struct CallTotal {
   FirstCall first = {};
   Durations durations = {};     // of the calls that time_ns counts, if SumOptions asks for them
   NumberExtremes numbers = {};  // if SumOptions asks for them
+  MemoryTotal memory = {};      // the same
 
   void Add(const CallTotal& other) {
     durations.Add(other.durations);
     numbers.Add(other.numbers);
+    memory.Add(other.memory);
     calls += other.calls;
     raised += other.raised;
     outermost += other.outermost;
@@ -102,6 +119,7 @@ struct SumOptions {
   const CallSelection* selection = nullptr;
   bool durations = false;
   bool numbers = false;
+  bool memory = false;
   size_t trace = 0;  // of FirstCall
 };
 absl::StatusOr<TraceTotals> SumCalls(Trace* trace, const SumOptions& options);
@@ -134,8 +152,8 @@ enum class StatsBy : uint8_t {
   kModule,
   kTag
 };
-// kCalls, kConfigs, kTime and kSelf are descending.
-enum class StatsSort : uint8_t { kCalls, kConfigs, kTime, kSelf, kName, kFirst, kFlops };
+// kCalls, kConfigs, kTime, kSelf and kMemory, allocated, are descending.
+enum class StatsSort : uint8_t { kCalls, kConfigs, kTime, kSelf, kName, kFirst, kFlops, kMemory };
 
 struct StatsGrouping {
   StatsBy by = StatsBy::kApi;

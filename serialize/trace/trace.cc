@@ -193,6 +193,7 @@ ProcessMetadata ParseProcessMetadata(const json& metadata) {
   known.stacks = OptionalText(metadata, "stacks");
   known.stack_format = OptionalText(metadata, "stack_format");
   known.numbers = Member(metadata, "numbers").is_string();
+  known.memory = Member(metadata, "memory") == true;
   known.paused = Member(metadata, "paused") == true;
 
   const json& clock = Member(metadata, "clock");

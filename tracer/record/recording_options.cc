@@ -29,6 +29,7 @@ void ForEachMember(Options& options, const Visit& visit) {
   visit("int_ranges", options.int_ranges);
   visit("values", options.values);
   visit("numbers", options.numbers);
+  visit("memory", options.memory);
   visit("stop_on_nan", options.stop_on_nan);
   visit("skip", options.skip);
   visit("duration_ns", options.duration_ns);
@@ -170,6 +171,10 @@ absl::Status CheckRecordingOptions(const RecordingOptions& options) {
   if (options.stop_on_nan &&
       std::find(options.levels.begin(), options.levels.end(), kDispatchLevel) == options.levels.end()) {
     return absl::InvalidArgumentError("stop-on-nan stops at operators, which level 2 records: add 2 to the levels");
+  }
+  if (options.max_size != 0 && options.memory) {
+    return absl::InvalidArgumentError(
+        "max-size can't be combined with memory: who made memory is unknown of calls that are only counted");
   }
   if (options.max_size == 0 || (!options.outermost && options.frame_depth == 0)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("max-size can't be combined with ",
