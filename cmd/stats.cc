@@ -94,8 +94,9 @@ int RunStats(const std::vector<std::string>& args) {
               Completed(Checked([](const std::string& text) { return ParseStatsGrouping(text); }), StatsGroupingNames));
   Option* const sort_option =
       app->add_option("--sort", sort,
-                      "calls, configs, time, self (time), device (time), name, first (call) or, of "
-                      "shapes, flops (default: calls; of shapes and graphs time; of steps their order)")
+                      "calls, configs, time, self (time), device (time), name, first (call), memory (allocated; needs "
+                      "run --memory) or, of shapes, flops (default: calls; of shapes and graphs time; of steps their "
+                      "order)")
           ->option_text("ORDER")
           ->check(OneOf(StatsSorts()));
   Option* const top_option =

@@ -24,6 +24,7 @@
 #include "dialects/torch/dispatch/torch_dispatch_hook.h"
 #include "dialects/torch/frame/module_calls.h"
 #include "dialects/torch/function/torch_function_hook.h"
+#include "dialects/torch/memory/memory_hook.h"
 #include "dialects/torch/record/record_function_hook.h"
 #include "dialects/torch/setattr/setattr_level.h"
 #include "nlohmann/json.hpp"
@@ -181,6 +182,7 @@ class Module final : public TorchModule {
     hooks->push_back(std::make_unique<TensorNotesHook>(options.levels.front(), options));
     if (options.device_times) hooks->push_back(std::make_unique<DeviceTimesHook>(options.levels.front()));
     if (options.ids) hooks->push_back(std::make_unique<ObjectsHook>(options.levels.front()));
+    if (options.memory) hooks->push_back(std::make_unique<MemoryHook>(options.levels.front()));
     const auto wanted = [&](int level) {
       return std::find(options.levels.begin(), options.levels.end(), level) != options.levels.end();
     };

@@ -232,6 +232,7 @@ class Trace:
         values=0,
         numbers=None,
         stop_on_nan=False,
+        memory=False,
         device_times=False,
     ):
         if stack_format not in STACK_FORMATS:
@@ -280,6 +281,7 @@ class Trace:
             "values": _size(values, "values"),
             "numbers": _which(numbers, "numbers", "results"),
             "stop_on_nan": bool(stop_on_nan),
+            "memory": bool(memory),
             "device_times": bool(device_times),
         }
         self.path = None

@@ -30,12 +30,15 @@ class Filter {
     if (absl::Status s = selector_.Prepare(); !s.ok()) return s;
     if (absl::Status s = AddProcesses(); !s.ok()) return s;
     const LaterNotesShown shown(trace_);
+    const MemoryShown shown_too(trace_);
     const absl::Status read = trace_->Read([this](const CallRecord& record) -> absl::Status {
       switch (record.kind) {
         case CallRecord::kEnter:
           return Enter(record);
         case CallRecord::kLater:
           return Later(record);
+        case CallRecord::kMemory:
+          return Memory(record);
         default:
           return End(record);
       }
@@ -167,6 +170,13 @@ class Filter {
   absl::Status Later(const CallRecord& record) {
     ThreadState& thread = ThreadOf(record);
     return later_.Write(thread.process, thread.number, TimeOf(&thread, record.time_ns), record);
+  }
+
+  // Of calls that are left out too: what is alive is known only if all ends are.
+  absl::Status Memory(const CallRecord& record) {
+    ThreadState& thread = ThreadOf(record);
+    if (!thread.accepted) return absl::OkStatus();
+    return writer_->Memory(thread.process, thread.number, TimeOf(&thread, record.time_ns), record.memory);
   }
 
   absl::Status FilterCounts() {

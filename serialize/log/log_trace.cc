@@ -180,8 +180,8 @@ class LogTrace : public Trace {
  private:
   struct Stream {
     Stream(uint32_t process, const LogThread& thread, const ProcessLog& log, TagTable* tags,
-           LogDefinitions* definitions, bool shows_later)
-        : calls(process, static_cast<uint32_t>(thread.number), &log.clock, tags, shows_later),
+           LogDefinitions* definitions, RecordsShown shown)
+        : calls(process, static_cast<uint32_t>(thread.number), &log.clock, tags, shown),
           reader(&thread.segments, definitions, &calls),
           shift_ns(log.shift_ns) {}
     int64_t time_ns() const { return calls.time_ns() + shift_ns; }
@@ -236,7 +236,7 @@ void LogTrace::Survey(const ThreadsVisitor* visitor) {
       frames.emplace(*log.reader, processes, threads);
     }
     const SurveyVisit visit = {
-        static_cast<uint32_t>(i), &log.clock, &tags_, &stacks_, &calls, visitor, threads > 0, shows_later()};
+        static_cast<uint32_t>(i), &log.clock, &tags_, &stacks_, &calls, visitor, threads > 0, shown()};
     LogSurvey survey = SurveyLog(*log.reader, log.process, log.end, &configs_, &counts_, progress,
                                  visitor == nullptr ? &*frames : nullptr, visitor == nullptr ? nullptr : &visit);
     if (i + 1 == logs_.size() || logs_[i + 1].reader != log.reader) log.reader->file().Rest();
@@ -333,7 +333,7 @@ absl::Status LogTrace::ReadListed(uint64_t* calls, const Visitor& visitor) {
     const uint32_t group = logs_[i].group;
     for (; i < logs_.size() && logs_[i].group == group; ++i) {
       for (const LogThread& thread : logs_[i].threads) {
-        streams.emplace_back(i, thread, logs_[i], &tags_, definitions[logs_[i].reader].get(), shows_later());
+        streams.emplace_back(i, thread, logs_[i], &tags_, definitions[logs_[i].reader].get(), shown());
       }
     }
     if (absl::Status status = ReadStreams(streams, calls, visitor); !status.ok()) return status;

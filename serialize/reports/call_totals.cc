@@ -2,6 +2,7 @@
 #include <array>
 #include <bitset>
 #include <cstddef>
+#include <map>
 #include <optional>
 #include <string_view>
 #include <tuple>
@@ -13,6 +14,7 @@
 #include "serialize/model/device_work.h"
 #include "serialize/model/tensor_notes.h"
 #include "serialize/reports/reports.h"
+#include "serialize/trace/live_memory.h"
 #include "serialize/trace/recent_calls.h"
 
 namespace torchtrace {
@@ -44,6 +46,9 @@ class Summer {
   }
 
   void Add(const CallRecord& call) {
+    if (call.kind == CallRecord::kMemory) [[unlikely]] {
+      return AddMemory(call);
+    }
     if (call.config >= configs_.size()) [[unlikely]] {
       Grow(call.config + size_t{1});
     }
@@ -64,6 +69,7 @@ class Summer {
       for (OpenCall& call : thread.open) call.row = kNoRow;
       Close(0, &thread);
     }
+    AddHeld();
     totals_.has_times = empty_;
     for (const auto& [key, thread] : threads_) {
       totals_.has_times = totals_.has_times || thread.timed;
@@ -84,6 +90,28 @@ class Summer {
     uint8_t level = 0;
   };
 
+  struct MemoryUse {
+    uint64_t allocated = 0;
+    uint64_t freed = 0;
+    int64_t net = 0;
+    int64_t peak = 0;  // of net
+
+    void Add(const MemoryUse& inner) {
+      peak = std::max(peak, net + inner.peak);
+      net += inner.net;
+      allocated += inner.allocated;
+      freed += inner.freed;
+    }
+  };
+  // Accepted calls around an allocation, from the outermost on, one of each row: numbers of paths_.
+  static constexpr uint32_t kRootPath = 0;
+  static constexpr uint32_t kUnknownPath = UINT32_MAX;
+  struct Path {
+    uint32_t outer = kRootPath;
+    ConfigId config = kLostId;
+    PlaceId place = kNoPlace;
+    uint64_t held = 0;
+  };
   struct OpenCall {
     int64_t inside_ns = 0;  // of the finished calls right inside
     PlaceId place = kNoPlace;
@@ -97,6 +125,8 @@ class Summer {
     ConfigId config = kLostId;
     uint64_t count = 0;
     uint32_t context = kNoContext;
+    MemoryUse memory;  // with that of finished calls in it
+    uint32_t path = kUnknownPath;
   };
   // A call that is accepted, or may have launched work of devices: what comes later of it counts.
   struct RecentCall {
@@ -154,6 +184,7 @@ class Summer {
         if (thread->open_costs[call.level] == 0) totals_.configs[call.config].lacking += call.count;
       }
       if (call.row != kNoRow) --open_rows_[call.row];
+      if (options_.memory && thread->open.size() > 1) thread->open[thread->open.size() - 2].memory.Add(call.memory);
       if (call.costs) --thread->open_costs[call.level];
     }
   }
@@ -189,6 +220,8 @@ class Summer {
       open.costs = accepted && config.costs;
       open.lacks = accepted && config.lacks;
       open.outermost = true;
+      open.memory = {};
+      open.path = kUnknownPath;
       if (accepted) {
         if (open.row >= open_rows_.size()) [[unlikely]] {
           GrowRows(open.row + size_t{1});
@@ -249,13 +282,16 @@ class Summer {
     PlaceId place = kNoPlace;
     bool backward = false;
     int64_t inside_ns = 0;
+    MemoryUse memory;
     if (call.depth < thread->open.size()) {
+      if (options_.memory) Close(call.depth + 1, thread);
       const OpenCall& open = thread->open[call.depth];
       accepted = open.accepted;
       outermost = open.outermost;
       place = open.place;
       backward = open.backward;
       inside_ns = open.inside_ns;
+      memory = open.memory;
       Close(call.depth, thread);
       if (call.depth > 0) thread->open[call.depth - 1].inside_ns += time_ns;
     }
@@ -265,10 +301,63 @@ class Summer {
       CountOnce(call.call, thread);
     }
     AddEnd(call, time_ns, inside_ns, outermost, &totals_.configs[call.config]);
-    if (place == kNoPlace) return;
-    CallTotal* const total = &PlaceAt(place).total;
-    AddEnd(call, time_ns, inside_ns, outermost, total);
-    if (backward) total->backward_ns += time_ns - inside_ns;
+    if (place != kNoPlace) {
+      CallTotal* const total = &PlaceAt(place).total;
+      AddEnd(call, time_ns, inside_ns, outermost, total);
+      if (backward) total->backward_ns += time_ns - inside_ns;
+    }
+    if (!options_.memory || !outermost) return;
+    const MemoryTotal used = {memory.allocated, memory.freed, static_cast<uint64_t>(memory.peak)};
+    totals_.configs[call.config].memory.Add(used);
+    if (place != kNoPlace) PlaceAt(place).total.memory.Add(used);
+  }
+
+  // Records come in the trace's order, as a thread may free what another one has allocated.
+  void AddMemory(const CallRecord& record) {
+    ThreadState& thread = ThreadOf(record);
+    const std::optional<LiveMemory<uint32_t>::Block> ended =
+        memory_.Apply(record.process, record.memory, record.memory.freed ? kRootPath : PathOf(&thread));
+    if (thread.open.empty()) return;
+    MemoryUse& use = thread.open.back().memory;
+    if (!record.memory.freed) {
+      use.allocated += CountedBytes(record.memory);
+      use.net += static_cast<int64_t>(CountedBytes(record.memory));
+      use.peak = std::max(use.peak, use.net);
+    } else if (ended.has_value()) {
+      use.freed += ended->bytes;
+      use.net -= static_cast<int64_t>(ended->bytes);
+    }
+  }
+
+  uint32_t PathOf(ThreadState* thread) {
+    size_t known = thread->open.size();
+    while (known > 0 && thread->open[known - 1].path == kUnknownPath) --known;
+    uint32_t path = known == 0 ? kRootPath : thread->open[known - 1].path;
+    for (; known < thread->open.size(); ++known) {
+      OpenCall& call = thread->open[known];
+      if (call.row != kNoRow && call.outermost) {
+        const auto [at, fresh] =
+            path_numbers_.try_emplace(std::tuple(path, call.config, call.place), static_cast<uint32_t>(paths_.size()));
+        if (fresh) paths_.push_back({path, call.config, by_place_ ? call.place : kNoPlace});
+        path = at->second;
+      }
+      call.path = path;
+    }
+    return path;
+  }
+
+  void AddHeld() {
+    memory_.ForEach([this](const ProcessDevice&, const LiveMemory<uint32_t>::Block& block) {
+      paths_[block.owner].held += block.bytes;
+    });
+    // Inner paths have greater numbers.
+    for (size_t i = paths_.size() - 1; i > kRootPath; --i) {
+      const Path& path = paths_[i];
+      if (path.held == 0) continue;
+      totals_.configs[path.config].memory.held += path.held;
+      if (path.place != kNoPlace) PlaceAt(path.place).total.memory.held += path.held;
+      paths_[path.outer].held += path.held;
+    }
   }
 
   // numbers_ that came after the call's end, or before it.
@@ -357,9 +446,12 @@ class Summer {
   std::vector<DeviceWork> work_;                 // of the call that is added to,
   std::vector<uint32_t> rows_seen_;              // and what was seen around it
   std::bitset<UINT8_MAX + 1> levels_seen_ = {};  // the same
-  std::vector<TensorNote> notes_;                // of the call that ends
-  NumberExtremes numbers_;                       // the same
-  std::vector<uint32_t> open_rows_;              // how many calls of the row are open on the last thread
+  LiveMemory<uint32_t> memory_;                  // by path
+  std::vector<Path> paths_{Path()};
+  absl::flat_hash_map<std::tuple<uint32_t, ConfigId, PlaceId>, uint32_t> path_numbers_;
+  std::vector<TensorNote> notes_;    // of the call that ends
+  NumberExtremes numbers_;           // the same
+  std::vector<uint32_t> open_rows_;  // how many calls of the row are open on the last thread
 };
 
 }  // namespace
@@ -367,13 +459,14 @@ class Summer {
 absl::StatusOr<TraceTotals> SumCalls(Trace* trace, const SumOptions& options) {
   Summer summer(trace, options);
   if (absl::Status s = summer.Prepare(); !s.ok()) return s;
-  const LaterNotesShown shown(trace, options.numbers || options.device);
+  const LaterNotesShown later_shown(trace, options.numbers || options.device);
+  const MemoryShown memory_shown(trace, options.memory);
   const auto add = [&summer](const CallRecord& call) -> absl::Status {
     summer.Add(call);
     return absl::OkStatus();
   };
   const absl::Status read = options.selection != nullptr ? ReadFor(*options.selection, trace, add)
-                            : options.in_order
+                            : options.memory || options.in_order
                                 ? trace->ReadCounted(add)
                                 : trace->ReadThreads([&summer](const CallRecord& call) { summer.Add(call); });
   if (!read.ok()) return read;

@@ -41,6 +41,21 @@ struct FirstCall {
   friend auto operator<=>(const FirstCall&, const FirstCall&) = default;
 };
 
+// Memory of calls, with what the calls in them allocate and free. A call within another one of its row adds nothing.
+struct MemoryTotal {
+  uint64_t allocated = 0;
+  uint64_t freed = 0;
+  uint64_t peak = 0;  // the most that a call had allocated above its start
+  uint64_t held = 0;  // allocated and never freed
+
+  void Add(const MemoryTotal& other) {
+    allocated += other.allocated;
+    freed += other.freed;
+    peak = std::max(peak, other.peak);
+    held += other.held;
+  }
+};
+
 // Calls and times, summed per config or per place: all groupings of `torchtrace stats` are made from these.
 struct CallTotal {
   // What every call changes, together.
@@ -56,6 +71,7 @@ struct CallTotal {
   FirstCall first = {};
   Durations durations = {};     // of the calls that time_ns counts, if SumOptions asks for them
   NumberExtremes numbers = {};  // if SumOptions asks for them
+  MemoryTotal memory = {};      // the same
   // If SumOptions asks for them: when devices ran what the row's calls launched, and calls inside them; and what no
   // other call of the level inside them did.
   int64_t device_ns = 0;
@@ -64,6 +80,7 @@ struct CallTotal {
   void Add(const CallTotal& other) {
     durations.Add(other.durations);
     numbers.Add(other.numbers);
+    memory.Add(other.memory);
     device_ns += other.device_ns;
     self_device_ns += other.self_device_ns;
     calls += other.calls;
@@ -120,6 +137,7 @@ struct SumOptions {
   const CallSelection* selection = nullptr;
   bool durations = false;
   bool numbers = false;
+  bool memory = false;
   bool device = false;  // the times of devices
   size_t trace = 0;     // of FirstCall
 };
@@ -154,8 +172,8 @@ enum class StatsBy : uint8_t {
   kStep,
   kTag
 };
-// kCalls, kConfigs, kTime, kSelf and kDevice are descending; the order of steps is by name.
-enum class StatsSort : uint8_t { kCalls, kConfigs, kTime, kSelf, kName, kFirst, kFlops, kDevice };
+// kCalls, kConfigs, kTime, kSelf, kDevice and kMemory, allocated, are descending; the order of steps is by name.
+enum class StatsSort : uint8_t { kCalls, kConfigs, kTime, kSelf, kName, kFirst, kFlops, kDevice, kMemory };
 
 struct StatsGrouping {
   StatsBy by = StatsBy::kApi;

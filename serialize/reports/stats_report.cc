@@ -151,6 +151,7 @@ class StatsReport {
         side_by_side_(traces.size() > 1 && !options.sum && !grouping_.of_one_trace),
         reads_(options.times || options.numbers || options.ChoosesCalls() || by_place() || by_ == StatsBy::kShapes ||
                options.sort == StatsSort::kFirst),
+        memory_(options.times && std::any_of(traces.begin(), traces.end(), HasMemory)),
         filter_(options.filter),
         places_(options.grouping, traces) {
     if (by_ == StatsBy::kShapes) shape_rules_ = ShapeRules::BuiltIn();
@@ -194,6 +195,11 @@ class StatsReport {
     if (sort_ == StatsSort::kFlops && by_ != StatsBy::kShapes) {
       return absl::InvalidArgumentError("cannot sort by flops: only --by shapes has them");
     }
+    if (sort_ == StatsSort::kMemory && !memory_) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("cannot sort by memory: ",
+                       options_.times ? "record it with torchtrace run --memory" : "--no-times leaves it out"));
+    }
     MakeRows();
     Sort();
     return Write();
@@ -223,6 +229,12 @@ class StatsReport {
     Tally all;
     std::vector<Tally> traces;  // side by side
   };
+
+  static bool HasMemory(const StatsTrace& trace) {
+    const std::vector<ProcessInfo>& processes = trace.trace->processes();
+    return std::any_of(processes.begin(), processes.end(),
+                       [](const ProcessInfo& process) { return process.known.memory; });
+  }
 
   static bool HasNumbers(const Trace& trace) {
     const std::vector<ProcessInfo>& processes = trace.processes();
@@ -266,6 +278,7 @@ class StatsReport {
     sums.numbers = options_.numbers;
     sums.device = options_.times && HasDeviceTimes(*trace);
     has_device_ = has_device_ || sums.device;
+    sums.memory = memory_;
     sums.trace = number;
     absl::StatusOr<TraceTotals> totals = reads_ ? SumCalls(trace, sums) : CountConfigs(trace, sums);
     if (!totals.ok()) return totals.status();
@@ -511,6 +524,8 @@ class StatsReport {
           return static_cast<double>(row.all.total.self_time_ns);
         case StatsSort::kDevice:
           return static_cast<double>(row.all.total.device_ns);
+        case StatsSort::kMemory:
+          return static_cast<double>(row.all.total.memory.allocated);
         case StatsSort::kFlops:
           return row.all.cost.flops.value_or(-1);
         default:
@@ -782,6 +797,14 @@ class StatsReport {
       add_if(numbers.calls != 0, "nan calls", "calls_with_nan", numbers.calls_with_nan);
       add_if(numbers.calls != 0, "inf calls", "calls_with_inf", numbers.calls_with_inf);
     }
+    if (memory_) {
+      const MemoryTotal& memory = cells.total.memory;
+      const auto bytes = [](uint64_t of) { return ReportCell(of, FormatAmount(static_cast<double>(of))); };
+      add(alone("allocated"), "allocated_bytes", bytes(memory.allocated));
+      add(alone("freed"), "freed_bytes", bytes(memory.freed));
+      add(alone("peak"), "peak_bytes", bytes(memory.peak));
+      add(alone("held"), "held_bytes", bytes(memory.held));
+    }
     if (options_.times) add("", "raised", cells.total.raised);
   }
 
@@ -797,7 +820,8 @@ class StatsReport {
   const StatsBy by_;
   const Grouping& grouping_;
   const bool side_by_side_;
-  const bool reads_;  // false: only counts
+  const bool reads_;   // false: only counts
+  const bool memory_;  // some trace has it
   GlobMemo filter_;
   StatsPlaces places_;
   ShapeRules shape_rules_;
@@ -855,7 +879,8 @@ const Choices<StatsSort>& StatsSorts() {
                                                            {"name", StatsSort::kName},
                                                            {"first", StatsSort::kFirst},
                                                            {"flops", StatsSort::kFlops},
-                                                           {"device", StatsSort::kDevice}});
+                                                           {"device", StatsSort::kDevice},
+                                                           {"memory", StatsSort::kMemory}});
   return sorts;
 }
 

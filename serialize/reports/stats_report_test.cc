@@ -993,7 +993,7 @@ TEST(StatsReport, ChoicesAreNamed) {
   EXPECT_EQ(*StatsSorts().Parse("first"), StatsSort::kFirst);
   EXPECT_EQ(
       StatsSorts().Parse("tme").status().message(),
-      "cannot sort by \"tme\", did you mean time? (known: calls, configs, time, self, name, first, flops, device)");
+      "cannot sort by \"tme\", did you mean time? (known: calls, configs, time, self, name, first, flops, device, memory)");
 }
 
 }  // namespace

@@ -121,10 +121,21 @@ void FakeTrace::Later(uint64_t call, LaterOf of, std::string notes) {
                              : texts.device_work) = std::move(notes);
 }
 
+void FakeTrace::Memory(const MemoryEvent& event) {
+  CallRecord& record = Add(CallRecord::kMemory);
+  record.memory = event;
+  record.depth = static_cast<uint32_t>(Open().size());
+  record.tags = tags_now_;
+  record.call = Open().empty() ? kNoCall : Open().back().call;
+  record.config = Open().empty() ? kLostId : Open().back().config;
+  record.variant = Open().empty() ? kLostId : Open().back().variant;
+}
+
 absl::Status FakeTrace::Read(const Visitor& visitor) {
   for (size_t i = 0; i < records_.size(); ++i) {
     CallRecord record = records_[i];
-    if (record.kind == CallRecord::kLater && !shows_later()) continue;
+    if (record.kind == CallRecord::kLater && !shown().later) continue;
+    if (record.kind == CallRecord::kMemory && !shown().memory) continue;
     const Texts& texts = texts_[i];
     record.exception = texts.exception;
     record.notes = texts.notes;

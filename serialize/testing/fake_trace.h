@@ -54,6 +54,8 @@ class FakeTrace : public Trace {
   void Raise(std::string_view exception);
   // Notes on a call that was entered earlier, by its number in the trace.
   void Later(uint64_t call, LaterOf of, std::string notes);
+  // Within the innermost open call of the thread.
+  void Memory(const MemoryEvent& event);
   void Call(const Config& config, std::string_view facets = "") {
     Enter(config, facets);
     Leave();

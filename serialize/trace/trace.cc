@@ -194,6 +194,7 @@ ProcessMetadata ParseProcessMetadata(const json& metadata) {
   known.stack_format = OptionalText(metadata, "stack_format");
   known.numbers = Member(metadata, "numbers").is_string();
   known.device_times = Member(metadata, "device_names").is_object();
+  known.memory = Member(metadata, "memory") == true;
   known.paused = Member(metadata, "paused") == true;
   for (const StepKind kind : {StepKind::kStep, StepKind::kTag}) {
     if (TextMember(metadata, "steps_by") == StepKindName(kind)) known.steps_by = kind;

@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "nlohmann/json_fwd.hpp"
 #include "serialize/model/call_extras.h"
+#include "serialize/model/memory_event.h"
 #include "serialize/trace/tables.h"
 
 namespace torchtrace {
@@ -63,6 +64,7 @@ struct ProcessMetadata {
   std::optional<std::string> stacks;
   std::optional<std::string> stack_format;
   bool numbers = false;       // of tensors
+  bool memory = false;        // allocated and freed
   bool device_times = false;  // of the work on devices that calls launched
 
   bool has_clock = false;
@@ -182,6 +184,9 @@ struct CallRecord {
     // `result.notes` or `result.written`, as its own are, or there is `device_work`. Only for readers that ask
     // (LaterNotesShown).
     kLater,
+    // Memory that the thread allocated or freed: `memory`. `call`, `config` and the like are of its innermost open
+    // call, or none. Only for readers that ask (MemoryShown).
+    kMemory,
   } kind = kEnter;
   uint8_t level = 0;
   uint32_t process = 0;       // index into processes()
@@ -203,6 +208,7 @@ struct CallRecord {
   int64_t time_ns = 0;
   int64_t duration_ns = 0;     // leave and raise
   std::string_view exception;  // raise: the type's name; valid during the visit
+  MemoryEvent memory;          // memory
 
   // Of all `count` calls, limited so that sums don't overflow.
   int64_t total_duration_ns() const {
@@ -220,6 +226,12 @@ struct CallOrder {
   uint64_t number = 0;
 
   friend auto operator<=>(const CallOrder&, const CallOrder&) = default;
+};
+
+// Which records readings of a trace show beside entries and ends.
+struct RecordsShown {
+  bool later = false;
+  bool memory = false;
 };
 
 class Trace {
@@ -283,28 +295,47 @@ class Trace {
   // The log of a process of processes(), for TraceWriter::CopyCalls.
   virtual LogSource log_source(size_t process) const = 0;
 
-  bool shows_later() const { return shows_later_; }
+  const RecordsShown& shown() const { return shown_; }
+  bool shows_later() const { return shown_.later; }
 
  protected:
   friend class LaterNotesShown;
-  virtual void SetShowsLater(bool shows) { shows_later_ = shows; }
+  friend class MemoryShown;
+  virtual void SetShown(RecordsShown shown) { shown_ = shown; }
 
  private:
-  bool shows_later_ = false;
+  RecordsShown shown_;
 };
 
 // While it lives, readings of the trace show records of kind kLater too. They keep something of each thread's last
 // kRecentCalls calls.
 class LaterNotesShown {
  public:
-  explicit LaterNotesShown(Trace* trace, bool shows = true) : trace_(trace), before_(trace->shows_later()) {
-    trace->SetShowsLater(shows);
+  explicit LaterNotesShown(Trace* trace, bool shows = true) : trace_(trace), before_(trace->shown().later) {
+    Set(shows);
   }
-  ~LaterNotesShown() { trace_->SetShowsLater(before_); }
+  ~LaterNotesShown() { Set(before_); }
   LaterNotesShown(const LaterNotesShown&) = delete;
   LaterNotesShown& operator=(const LaterNotesShown&) = delete;
 
  private:
+  void Set(bool shows) { trace_->SetShown({shows, trace_->shown().memory}); }
+
+  Trace* const trace_;
+  const bool before_;
+};
+
+// While it lives, readings of the trace show records of kind kMemory too.
+class MemoryShown {
+ public:
+  explicit MemoryShown(Trace* trace, bool shows = true) : trace_(trace), before_(trace->shown().memory) { Set(shows); }
+  ~MemoryShown() { Set(before_); }
+  MemoryShown(const MemoryShown&) = delete;
+  MemoryShown& operator=(const MemoryShown&) = delete;
+
+ private:
+  void Set(bool shows) { trace_->SetShown({trace_->shown().later, shows}); }
+
   Trace* const trace_;
   const bool before_;
 };

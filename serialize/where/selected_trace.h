@@ -44,12 +44,13 @@ class SelectedTrace final : public Trace {
   LogSource log_source(size_t process) const override { return trace_->log_source(process); }
 
  private:
-  void SetShowsLater(bool shows) override;
+  void SetShown(RecordsShown shown) override;
   absl::Status Prepare();
   Visitor Selecting(const Visitor& visitor);
 
   const std::unique_ptr<Trace> trace_;
-  std::optional<LaterNotesShown> shown_;
+  std::optional<LaterNotesShown> later_shown_;
+  std::optional<MemoryShown> memory_shown_;
   const CallSelection selection_;
   SelectedCalls calls_;
   bool prepared_ = false;

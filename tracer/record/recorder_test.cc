@@ -548,6 +548,39 @@ TEST(RecorderTest, CallsAreMarked) {
   })));
 }
 
+// What is alive is known only if ends are recorded while recording is paused, and every frame has room for them.
+TEST(RecorderTest, Memory) {
+  const std::string folder = NewFolder();
+  constexpr uint64_t kBlocks = 20'000;  // more than a frame has
+  ASSERT_TRUE(Succeeded(InChild([&] {
+    if (!Start(folder).ok()) return 1;
+    Recorder* const recorder = Recorder::Get();
+    ThreadRecorder* const thread = recorder->ThisThread();
+    thread->Memory({.address = 1, .bytes = 10});
+    Call(Described("torch.f"));
+    for (uint64_t i = 0; i < kBlocks; ++i) thread->Memory({.address = i + 2, .bytes = 1});
+    recorder->SetPaused(true);
+    for (uint64_t i = 0; i < kBlocks; ++i) thread->Memory({.freed = true, .address = i + 2});
+    recorder->Finish({.exit_code = 0});
+    thread->Memory({.address = 1, .bytes = 1});
+    return 0;
+  })));
+  const auto trace = OpenLogs(folder).value();
+  const MemoryShown shown(trace.get());
+  uint64_t allocated = 0, freed = 0, bytes = 0;
+  const absl::Status read = trace->Read([&](const CallRecord& record) {
+    if (record.kind != CallRecord::kMemory) return absl::OkStatus();
+    EXPECT_EQ(record.call, kNoCall);
+    ++(record.memory.freed ? freed : allocated);
+    bytes += record.memory.bytes;
+    return absl::OkStatus();
+  });
+  EXPECT_TRUE(read.ok()) << read;
+  EXPECT_EQ(allocated, kBlocks + 1);
+  EXPECT_EQ(freed, kBlocks);
+  EXPECT_EQ(bytes, kBlocks + 10);
+}
+
 // Within calls and after a pause, what is kept for the end does no harm to the calls of its thread.
 TEST(RecorderTest, LaterNotesKeptWithinCalls) {
   const std::string folder = NewFolder();

@@ -29,6 +29,7 @@ void ForEachMember(Options& options, const Visit& visit) {
   visit("int_ranges", options.int_ranges);
   visit("values", options.values);
   visit("numbers", options.numbers);
+  visit("memory", options.memory);
   visit("stop_on_nan", options.stop_on_nan);
   visit("device_times", options.device_times);
   visit("skip", options.skip);
@@ -190,6 +191,10 @@ absl::Status CheckRecordingOptions(const RecordingOptions& options) {
   }
   if (absl::Status status = CheckStepOn(options.step_on); !status.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("step-on: ", std::string(status.message())));
+  }
+  if (options.max_size != 0 && options.memory) {
+    return absl::InvalidArgumentError(
+        "max-size can't be combined with memory: who made memory is unknown of calls that are only counted");
   }
   if (options.max_size == 0 || (!options.outermost && options.frame_depth == 0)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("max-size can't be combined with ",

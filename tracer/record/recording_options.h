@@ -49,6 +49,7 @@ struct RecordingOptions {
   uint64_t values = 0;                         // contents of tensors up to this many bytes
   WhichNumbers numbers = WhichNumbers::kNone;  // with it, `outputs` and `ids` are on (ResolveImplied)
   WhichCalls int_ranges = WhichCalls::kFirst;  // ranges and values of small integer tensors
+  bool memory = false;                         // allocated and freed
   bool stop_on_nan = false;                    // raise an exception at an operator that makes one
   bool device_times = false;                   // when GPUs did the work that calls launched
   WhichCalls stacks = WhichCalls::kNone;

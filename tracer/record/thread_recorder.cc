@@ -95,6 +95,14 @@ bool ThreadRecorder::Later(const EnteredCall& call, LaterOf of, std::string_view
   return true;
 }
 
+void ThreadRecorder::Memory(const MemoryEvent& event) {
+  const uint64_t session = SessionState::session();
+  if (session == 0 || recorder_->stopped() || !recorder_->has_log()) return;
+  if (session_ != session && !CatchUp()) return;
+  if (!writer_.FitsEvent() && !NextFrame(CallWriter::kMaxEventBytes, /*entering=*/false)) return;
+  writer_.Memory(event, ClockNow());
+}
+
 void ThreadRecorder::BeginSession(uint64_t session, uint64_t number) {
   CloseFrame();
   stale_calls_ += std::exchange(open_calls_, 0) - std::exchange(before_calls_, 0) - (scopes_.size() - waiting_scopes_);

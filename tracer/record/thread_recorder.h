@@ -14,6 +14,7 @@
 #include "serialize/base/bytes.h"
 #include "serialize/log/call_writer.h"
 #include "serialize/model/call_extras.h"
+#include "serialize/model/memory_event.h"
 #include "tracer/record/call_counter.h"
 #include "tracer/record/call_key.h"
 #include "tracer/record/call_window.h"
@@ -159,6 +160,10 @@ class TORCHTRACE_EXPORT ThreadRecorder {
 
   // Takes off the marks of all of the thread's calls (CallMarks).
   void UnmarkAll();
+
+  // Memory that the thread has allocated, or is about to free. Recorded while recording is paused too: what is alive is
+  // known only if all ends are. Not in a process that has no log yet.
+  void Memory(const MemoryEvent& event);
 
   // Opens a scope (torch.profiler.record_function). The two calls that open and close it may be recorded themselves, as
   // may their callers. To keep calls nested, the scope begins with the first call that is entered after it was opened,
