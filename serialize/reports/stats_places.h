@@ -30,7 +30,7 @@ struct StatsPlace {
   // Of a step that ended, the longest of all processes, and by trace.
   std::optional<int64_t> wall_ns;
   std::map<size_t, int64_t> walls_ns;
-  bool optimizer = false;          // it is the optimizers' row among modules
+  bool optimizer = false;  // it is the optimizers' row among modules
 };
 
 // Numbers the threads, processes, ranks, labels, lines, modules, steps or tag values of several traces. Places with the

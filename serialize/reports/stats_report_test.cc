@@ -991,9 +991,9 @@ TEST(StatsReport, ChoicesAreNamed) {
   EXPECT_EQ(*StatsFormats().Parse("markdown"), StatsFormat::kMarkdown);
   EXPECT_EQ(*StatsSorts().Parse("self"), StatsSort::kSelf);
   EXPECT_EQ(*StatsSorts().Parse("first"), StatsSort::kFirst);
-  EXPECT_EQ(
-      StatsSorts().Parse("tme").status().message(),
-      "cannot sort by \"tme\", did you mean time? (known: calls, configs, time, self, name, first, flops, device, memory)");
+  EXPECT_EQ(StatsSorts().Parse("tme").status().message(),
+            "cannot sort by \"tme\", did you mean time? (known: calls, configs, time, self, name, first, flops, "
+            "device, memory)");
 }
 
 }  // namespace
