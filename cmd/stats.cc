@@ -95,16 +95,17 @@ int RunStats(const std::vector<std::string>& args) {
       app->add_option("--by", by,
                       "What a row is: api, config, family (configs that differ only in sizes and numbers), shapes (M, "
                       "N, K, with FLOPs and bytes), graph (of torch.compile), level, thread, process, rank, label, "
-                      "line (of the program; needs run --stacks), module (needs level 3) or tag:NAME (of "
+                      "line (of the program; needs run --stacks), module (needs level 3), step or tag:NAME (of "
                       "torchtrace.annotate) (default: api)")
           ->option_text("WHAT")
           ->check(
               Completed(Checked([](const std::string& text) { return ParseStatsGrouping(text); }), StatsGroupingNames));
-  Option* const sort_option = app->add_option("--sort", sort,
-                                              "calls, configs, time, self (time), name, first (call), flops or "
-                                              "bytes (default: calls; of shapes and graphs time)")
-                                  ->option_text("ORDER")
-                                  ->check(OneOf(StatsSorts()));
+  Option* const sort_option =
+      app->add_option("--sort", sort,
+                      "calls, configs, time, self (time), device (time), name, first (call), memory (allocated; needs "
+                      "run --memory), flops or bytes (default: calls; of shapes and graphs time; of steps their order)")
+          ->option_text("ORDER")
+          ->check(OneOf(StatsSorts()));
   Option* const top_option =
       app->add_option(
              "--top", top,
@@ -206,7 +207,7 @@ int RunStats(const std::vector<std::string>& args) {
 
 }  // namespace
 
-const Command kStatsCommand = {"stats", "Count calls by API, config, shapes, graph, level, thread, line, module or tag",
+const Command kStatsCommand = {"stats", "Count calls by API, config, shapes, graph, thread, line, module, step or tag",
                                "Read", RunStats};
 
 }  // namespace torchtrace

@@ -34,7 +34,7 @@ const Choices<bool>& FirstCalledFirst() {
 
 int RunTree(const std::vector<std::string>& args) {
   std::string path, by = "api", format = "text", sort = "time", min_time;
-  bool all = false, quiet = false;
+  bool all = false, imports = false, quiet = false;
   TreeOptions options;
   CallSelectionOptions selection;
   TextOptions text;
@@ -51,15 +51,20 @@ int RunTree(const std::vector<std::string>& args) {
   app->add_option("--min-time", min_time, "Only nodes that took at least this long in total: 50us, 1.5ms, 2s")
       ->option_text("TIME")
       ->check(Checked([](const std::string& text) { return ParseNanoseconds(text); }));
-  app->add_flag("--all", all,
-                "All nodes, also those within \"(import)\", the calls of imports; otherwise a terminal gets one screen "
-                "of the slowest, unless --depth or --min-time is given");
+  app->add_flag(
+      "--all", all,
+      "All nodes; otherwise a terminal gets one screen of the slowest, unless --depth or --min-time is given");
+  app->add_flag(
+      "--imports", imports,
+      "Show what imports call (text; JSON always does); otherwise a library's are one node, \"(import torch)\"");
   app->add_option("--sort", sort,
                   "Which child comes first: time (the longest) or first (the first called) (default: time)")
       ->option_text("ORDER")
       ->check(OneOf(FirstCalledFirst()));
-  app->add_flag("--backward-at-forward", options.backward_at_forward,
-                "Show backward calls of level 4, and their time, under the forward call or module that they belong to");
+  app->add_flag(
+      "--backward-at-forward", options.backward_at_forward,
+      "Show backward calls, and their time, under the forward call or module that they belong to (level 4, or 2 "
+      "with 3)");
   selection.AddTo(app.get());
   AddQuiet(app.get(), &quiet);
   app->add_option("--format", format, "text or json (default: text)")
@@ -72,7 +77,7 @@ int RunTree(const std::vector<std::string>& args) {
   options.first_called_first = *FirstCalledFirst().Parse(sort);
   selection.Apply(&options.calls);
   options.json = *TextOrJson().Parse(format);
-  options.imports = all || options.json;
+  options.imports = imports || options.json;
   options.color = text.UsesColor();
   options.width = TerminalWidth();
   // Options that limit the tree turn the limit of a screen off.

@@ -68,7 +68,7 @@ VARYING = [
     (r"\d{4}-\d\d-\d\dT[\d:.]+Z", "TIME"),
     (r"\d[\d.]* (ns|us|ms|s|min|h)\b", "DURATION"),
     (r"\d[\d.]*%", "PERCENT"),
-    (r"\d+\.\d{3,}\b", "FLOAT"),
+    (r"\d+\.\d{3,}(e[+-]\d+)?\b", "FLOAT"),
     (r"\d[\d.]* (bytes|[kMG]B)\b", "SIZE"),
     (r"\b(main|worker|fork|child)-\d+", r"\1-PID"),
     (r"\bpid \d+", "pid PID"),

@@ -42,6 +42,7 @@ extern const Command kAttachCommand;
 extern const Command kStatsCommand;
 extern const Command kInfoCommand;
 extern const Command kDumpCommand;
+extern const Command kMemoryCommand;
 extern const Command kNanCommand;
 extern const Command kTreeCommand;
 extern const Command kTopCommand;

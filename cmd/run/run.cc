@@ -139,6 +139,13 @@ void AddOption(App* app, const OptionRow& row) {
   option->group(row.group);
 }
 
+absl::StatusOr<std::string> CheckedStepOn(const std::string& text) {
+  if (absl::Status status = CheckStepOn(text); !status.ok()) return status;
+  return text;
+}
+
+std::vector<std::string> StepOnNames() { return {kStepOnAuto, kStepOnOptimizer, kStepOnForward}; }
+
 std::unique_ptr<App> MakeRunApp(RunOptions* options) {
   constexpr char kCapture[] = "Capture", kLevel0[] = "Level 0", kLevel3[] = "Level 3", kOutput[] = "Output",
                  kLaunching[] = "Launching", kGeneral[] = "General";
@@ -190,6 +197,10 @@ std::unique_ptr<App> MakeRunApp(RunOptions* options) {
        "Record this part of the calls (0.01), chosen by chance, the same ones in each run",
        Checked([](const std::string& text) { return ParseSample(text); })},
       {kCapture, "--max-calls", &recording.max_calls, "N", "Record at most N calls of each process", IsCount(1)},
+      {kCapture, "--step-on", &recording.step_on, "WHAT",
+       "What ends a step: optimizer, forward (an outermost call of a module), or an API's name (default: auto, the "
+       "optimizer that steps first; where none does, forward) (see docs/STATS.md)",
+       Completed(Checked([](const std::string& text) { return CheckedStepOn(text); }), StepOnNames)},
       {kCapture, "--max-size", &recording.max_size, "BYTES",
        "Once the logs of all processes together take BYTES (500MB), count calls instead of listing them: configs and "
        "counts stay exact (default: 0, no limit)",
@@ -209,9 +220,13 @@ std::unique_ptr<App> MakeRunApp(RunOptions* options) {
        "most, mean and norm of the others, and a fingerprint; with =results not of arguments; includes --outputs and "
        "--ids (see docs/VALUES.md)",
        OneOf(WhichNumbersChoices())},
+      {kCapture, "--memory", &recording.memory, "",
+       "Record the memory that PyTorch allocates and frees, on the CPU (see docs/MEMORY.md)"},
       {kCapture, "--stop-on-nan", &recording.stop_on_nan, "",
        "Raise FloatingPointError at an operator that returns or writes a NaN though its arguments have none, on CUDA "
        "later; level 2; includes --numbers"},
+      {kCapture, "--device-times", &recording.device_times, "",
+       "Record when NVIDIA GPUs ran the kernels, copies and memsets that calls launched (see docs/GPU.md)"},
       {kCapture, "--stacks{all}", &options->stacks, "[=all|first]",
        "Record the Python stack of every call, or with --stacks=first of the first 3 calls of each config on a thread "
        "(see docs/STACKS.md)",

@@ -13,6 +13,7 @@
 #include "dialects/python/frame/c_calls.h"
 #include "dialects/python/frame/python_calls.h"
 #include "dialects/python/setattr/recorded_calls.h"
+#include "dialects/torch/steps/step_hook.h"
 #include "dialects/torch/torch_module.h"
 #include "dialects/torch/versions/versions.h"
 #include "serialize/base/version_spans.h"
@@ -106,6 +107,7 @@ class TorchDialect : public FrameworkDialect {
     static TorchModule* const module = module_;
     python_dialect::CCallsHook::SetNames(package(), [](PyObject* callable) { return module->NameOf(callable); });
     std::vector<std::unique_ptr<TracingHook>> hooks;
+    hooks.push_back(torch_dialect::MakeStepHook(options));
     absl::Status status = module_->CreateHooks(recorder, options, *ParseMinorVersion(version), &hooks);
     if (!status.ok()) return status;
     return hooks;

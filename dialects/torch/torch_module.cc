@@ -20,9 +20,11 @@
 #include "dialects/torch/describe/object_numbers.h"
 #include "dialects/torch/describe/operator_plan.h"
 #include "dialects/torch/describe/tensor_notes.h"
+#include "dialects/torch/device_times/device_times_hook.h"
 #include "dialects/torch/dispatch/torch_dispatch_hook.h"
 #include "dialects/torch/frame/module_calls.h"
 #include "dialects/torch/function/torch_function_hook.h"
+#include "dialects/torch/memory/memory_hook.h"
 #include "dialects/torch/record/record_function_hook.h"
 #include "dialects/torch/setattr/setattr_level.h"
 #include "nlohmann/json.hpp"
@@ -178,7 +180,9 @@ class Module final : public TorchModule {
       recorder->NoteNotSeen("torch.compile: runs of graphs that were compiled before");
     }
     hooks->push_back(std::make_unique<TensorNotesHook>(options.levels.front(), options));
+    if (options.device_times) hooks->push_back(std::make_unique<DeviceTimesHook>(options.levels.front()));
     if (options.ids) hooks->push_back(std::make_unique<ObjectsHook>(options.levels.front()));
+    if (options.memory) hooks->push_back(std::make_unique<MemoryHook>(options.levels.front()));
     const auto wanted = [&](int level) {
       return std::find(options.levels.begin(), options.levels.end(), level) != options.levels.end();
     };
@@ -189,7 +193,9 @@ class Module final : public TorchModule {
       break;
     }
     if (wanted(kFunctionLevel)) hooks->push_back(std::make_unique<TorchFunctionHook>(torch, options.include_getters));
-    if (wanted(kDispatchLevel)) hooks->push_back(std::make_unique<TorchDispatchHook>());
+    // Only modules need the nodes; level 4 has them itself.
+    const bool marks_nodes = wanted(kFrameLevel) && !wanted(kRecordLevel);
+    if (wanted(kDispatchLevel)) hooks->push_back(std::make_unique<TorchDispatchHook>(marks_nodes));
     if (wanted(kDispatchLevel)) hooks->push_back(std::make_unique<ForeignThreadsHook>());
     if (wanted(kDispatchLevel) && !wanted(kFunctionLevel)) hooks->push_back(std::make_unique<ArmingHook>(torch));
     if (wanted(kSetattrLevel)) hooks->push_back(MakeSetattrHook(torch, options));

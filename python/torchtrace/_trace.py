@@ -222,6 +222,7 @@ class Trace:
         first=None,
         sample=1.0,
         max_calls=None,
+        step_on="auto",
         max_size=0,
         stacks=None,
         stack_format="short",
@@ -231,6 +232,8 @@ class Trace:
         values=0,
         numbers=None,
         stop_on_nan=False,
+        memory=False,
+        device_times=False,
     ):
         if stack_format not in STACK_FORMATS:
             formats = ", ".join(STACK_FORMATS)
@@ -268,6 +271,7 @@ class Trace:
             "first": _limit(first, "first"),
             "sample": _part(sample, "sample"),
             "max_calls": _limit(max_calls, "max_calls"),
+            "step_on": step_on,
             "max_size": _size(max_size, "max_size"),
             "stacks": _which(stacks, "stacks", "first"),
             "stack_format": stack_format,
@@ -277,6 +281,8 @@ class Trace:
             "values": _size(values, "values"),
             "numbers": _which(numbers, "numbers", "results"),
             "stop_on_nan": bool(stop_on_nan),
+            "memory": bool(memory),
+            "device_times": bool(device_times),
         }
         self.path = None
         self.joined = False

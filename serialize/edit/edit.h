@@ -62,6 +62,8 @@ class TraceWriter {
                              std::string_view written = {}) = 0;
   // Notes on an earlier call of the thread. `later.calls_since` counts calls of this log.
   virtual absl::Status Later(uint32_t process, uint64_t thread, uint64_t time, const LaterNotes& later) = 0;
+  // Memory that the thread allocated or freed.
+  virtual absl::Status Memory(uint32_t process, uint64_t thread, uint64_t time, const MemoryEvent& event) = 0;
   // `calls` of a configuration, at least 1, of which only the number is known.
   virtual absl::Status Count(uint32_t process, std::string_view identity, std::string_view facets, uint64_t calls) = 0;
 

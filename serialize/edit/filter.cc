@@ -30,12 +30,15 @@ class Filter {
     if (absl::Status s = selector_.Prepare(); !s.ok()) return s;
     if (absl::Status s = AddProcesses(); !s.ok()) return s;
     const LaterNotesShown shown(trace_);
+    const MemoryShown shown_too(trace_);
     const absl::Status read = trace_->Read([this](const CallRecord& record) -> absl::Status {
       switch (record.kind) {
         case CallRecord::kEnter:
           return Enter(record);
         case CallRecord::kLater:
           return Later(record);
+        case CallRecord::kMemory:
+          return Memory(record);
         default:
           return End(record);
       }
@@ -169,6 +172,13 @@ class Filter {
     return later_.Write(thread.process, thread.number, TimeOf(&thread, record.time_ns), record);
   }
 
+  // Of calls that are left out too: what is alive is known only if all ends are.
+  absl::Status Memory(const CallRecord& record) {
+    ThreadState& thread = ThreadOf(record);
+    if (!thread.accepted) return absl::OkStatus();
+    return writer_->Memory(thread.process, thread.number, TimeOf(&thread, record.time_ns), record.memory);
+  }
+
   absl::Status FilterCounts() {
     return trace_->ReadCounts([this](const CallRecord& record) -> absl::Status {
       if (record.kind != CallRecord::kEnter) return absl::OkStatus();
@@ -200,7 +210,7 @@ class Filter {
 
   absl::Status WriteEnter(ThreadState* thread, const OpenCall& call) {
     ++report_.kept;
-    writer_->Tag(thread->process, thread->number, trace_->tags(call.tags));
+    writer_->Tag(thread->process, thread->number, trace_->all_tags(call.tags));
     writer_->Stack(thread->process, thread->number, trace_->stacks(), call.stack);
     writer_->Facts(thread->process, thread->number, call.facts);
     writer_->Notes(thread->process, thread->number, call.notes);

@@ -30,7 +30,8 @@ class LaterNotesWriter {
     const uint64_t since = calls.AddedSince(record.call);
     for (const LaterNotes& later : {LaterNotes{since, LaterOf::kArguments, record.notes},
                                     LaterNotes{since, LaterOf::kResult, record.result.notes},
-                                    LaterNotes{since, LaterOf::kWritten, record.result.written}}) {
+                                    LaterNotes{since, LaterOf::kWritten, record.result.written},
+                                    LaterNotes{since, LaterOf::kDeviceWork, record.device_work}}) {
       if (later.notes.empty()) continue;
       if (absl::Status s = writer_->Later(process, thread, time, later); !s.ok()) return s;
     }

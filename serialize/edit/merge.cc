@@ -82,12 +82,13 @@ absl::Status WriteCalls(Trace* trace, const std::string& label, TraceWriter* wri
   }
   LaterNotesWriter later(writer);
   const LaterNotesShown shown(trace);
+  const MemoryShown shown_too(trace);
   return trace->Read([&](const CallRecord& record) -> absl::Status {
     const uint32_t process = processes[record.process];
     const auto time = static_cast<uint64_t>(std::max<int64_t>(0, record.time_ns));
     switch (record.kind) {
       case CallRecord::kEnter:
-        writer->Tag(process, record.thread, trace->tags(record.tags));
+        writer->Tag(process, record.thread, trace->all_tags(record.tags));
         writer->Stack(process, record.thread, trace->stacks(), record.stack);
         writer->Facts(process, record.thread, record.facts);
         writer->Notes(process, record.thread, record.notes);
@@ -100,6 +101,8 @@ absl::Status WriteCalls(Trace* trace, const std::string& label, TraceWriter* wri
         return writer->Raise(process, record.thread, time, record.exception, record.result.written);
       case CallRecord::kLater:
         return later.Write(process, record.thread, time, record);
+      case CallRecord::kMemory:
+        return writer->Memory(process, record.thread, time, record.memory);
     }
     return absl::OkStatus();
   });

@@ -225,6 +225,15 @@ class LogTraceWriter : public TraceWriter {
     return absl::OkStatus();
   }
 
+  absl::Status Memory(uint32_t process, uint64_t number, uint64_t time, const MemoryEvent& event) override {
+    WrittenThread& thread = ThreadOf(process, number);
+    if (!thread.writer.open() || !thread.writer.FitsEvent()) {
+      if (absl::Status s = NextFrame(&thread, time, CallWriter::kMaxEventBytes); !s.ok()) return s;
+    }
+    thread.writer.Memory(event, time);
+    return absl::OkStatus();
+  }
+
   absl::Status Count(uint32_t process, std::string_view identity, std::string_view facets, uint64_t calls) override {
     WrittenProcess& written = processes_[process];
     AppendCount(identity, facets, calls, &written.counts);

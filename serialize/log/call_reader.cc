@@ -82,7 +82,7 @@ CallReader::Kind CallReader::NextWithBody(uint64_t head) {
     time_ += head >> 2;
   } else {
     // OtherRecord numbers them from 1, in the same order.
-    static_assert(kUnknown - kDefine == static_cast<int>(OtherRecord::kLater));
+    static_assert(kUnknown - kDefine == static_cast<int>(OtherRecord::kMemory));
     kind = static_cast<Kind>(std::min<uint64_t>(kDefine + (head >> 2) - 1, kUnknown));
   }
   return Parse(kind, body) ? kind : kBroken;
@@ -140,6 +140,17 @@ bool LogRecord::Parse(Kind kind, std::string_view body) {
       // What a later version calls otherwise has no notes here.
       later_of_ = static_cast<LaterOf>(std::min(of, kLaterKinds - 1));
       text_ = of < kLaterKinds ? body.substr(reader.offset()) : std::string_view();
+      return true;
+    }
+    case kMemory: {
+      uint64_t head;
+      if (!reader.Varint(&head) || !reader.Varint(&memory_.address) || !reader.Varint(&memory_.bytes) ||
+          !reader.Varint(&count_)) {
+        return false;
+      }
+      memory_.freed = (head & 1) != 0;
+      memory_.device.kind = static_cast<MemoryKind>(head >> 1 & 3);
+      memory_.device.index = static_cast<uint32_t>(std::min<uint64_t>(head >> 3, UINT32_MAX));
       return true;
     }
     default:

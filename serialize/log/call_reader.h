@@ -12,6 +12,7 @@
 #include "serialize/log/log_format.h"
 #include "serialize/log/log_reader.h"
 #include "serialize/model/call_extras.h"
+#include "serialize/model/memory_event.h"
 
 namespace torchtrace {
 
@@ -35,6 +36,7 @@ class LogRecord {
     kSchema,   // schema_name(), schema()
     kWritten,  // text(): tensor_notes.h
     kLater,    // later()
+    kMemory,   // memory(), count(): the time since time()
     kUnknown,  // of a later version
     kLast = kUnknown,
     kEnd,     // the part ends after a whole record
@@ -73,6 +75,7 @@ class LogRecord {
   const RecordFacts& facts_of_call() const { return facts_of_call_; }
   CallResult result() const { return {text_, facets_}; }
   LaterNotes later() const { return {count_, later_of_, text_}; }
+  const MemoryEvent& memory() const { return memory_; }
   std::string_view schema_name() const { return text_; }
   std::string_view schema() const { return facets_; }
   // The bytes of the fields; none of kEnter and kLeave.
@@ -95,6 +98,7 @@ class LogRecord {
   CodeRecord code_;
   PlaceRecord place_;
   RecordFacts facts_of_call_;
+  MemoryEvent memory_;
 };
 
 // CallReader decodes the call records of one frame, or of a part of it: the

@@ -17,6 +17,7 @@
 #include "serialize/log/log_format.h"
 #include "serialize/log/log_writer.h"
 #include "serialize/model/call_extras.h"
+#include "serialize/model/memory_event.h"
 
 namespace torchtrace {
 
@@ -174,6 +175,15 @@ class CallWriter {
     const auto head_bytes = static_cast<size_t>(h - head);
     char* const to = Copy(head, head_bytes, Other(OtherRecord::kLater, head_bytes + later.notes.size()));
     Commit(Copy(later.notes.data(), later.notes.size(), to));
+  }
+  // Fits where an event does. The times of later records don't count from this one's.
+  void Memory(const MemoryEvent& event, uint64_t time) {
+    const uint64_t head =
+        uint64_t{event.device.index} << 3 | static_cast<uint64_t>(event.device.kind) << 1 | (event.freed ? 1 : 0);
+    char body[4 * kMaxVarintBytes];
+    char* b = EncodeVarint(event.bytes, EncodeVarint(event.address, EncodeVarint(head, body)));
+    b = EncodeVarint(time <= last_time_ ? 0 : time - last_time_, b);
+    Append(OtherRecord::kMemory, {body, static_cast<size_t>(b - body)});
   }
 
  private:

@@ -121,6 +121,9 @@ enum class OtherRecord : uint8_t {
   // thread
   // has entered since that one, below kRecentCalls. `which`: LaterOf.
   kLater = 13,
+  // Body: varint index * 8 + kind * 2 + (1: the end of an allocation), varint address, varint bytes, varint time since
+  // the record before: memory that the thread allocated or freed, within its innermost call.
+  kMemory = 14,
 };
 
 }  // namespace torchtrace

@@ -36,6 +36,9 @@ class LogClock {
     const double since_origin = static_cast<double>(static_cast<int64_t>(units - origin_units_)) * unit_ns_;
     return origin_ns_ + static_cast<int64_t>(std::clamp(since_origin, -kLimitNs, kLimitNs));
   }
+  int64_t Span(uint64_t units) const {
+    return static_cast<int64_t>(std::clamp(static_cast<double>(units) * unit_ns_, -kLimitNs, kLimitNs));
+  }
 
   // False without a clock: then times give only an order.
   bool known() const { return known_; }

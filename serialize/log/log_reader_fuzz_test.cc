@@ -53,9 +53,10 @@ TEST(LogReaderFuzzTest, Corpus) {
   WriteSampleLog(folder + "/killed", SampleEnd::kKilled);
   fs::copy_file("testdata/logs/v2/merged.ttlog", folder + "/merged");
   WriteNumbersLog(folder + "/numbers");
+  WriteMemoryLog(folder + "/memory");
   WriteLaterLog(folder + "/later");
   std::vector<std::string> inputs = {""};
-  for (const char* const name : {"sample", "killed", "merged", "numbers", "later"}) {
+  for (const char* const name : {"sample", "killed", "merged", "numbers", "later", "memory"}) {
     const std::string log = ReadFile(folder + "/" + name);
     inputs.push_back(std::string(1, '\0') + log);
     inputs.push_back(Shorten(log));

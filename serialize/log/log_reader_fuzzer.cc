@@ -88,7 +88,12 @@ void ReadLogOnce(const std::string& path) {
   std::vector<uint64_t> seen;
   std::vector<bool> open;  // by call
   const LaterNotesShown shown(&trace);
+  const MemoryShown shown_too(&trace);
   const absl::Status status = trace.ReadThreads([&](const CallRecord& record) {
+    if (record.kind == CallRecord::kMemory) {
+      Require(record.call == kNoCall || open.at(record.call), "memory of an open call");
+      return;
+    }
     Require(record.config == trace.config_of(record.variant), "the variant's config");
     for (const std::string_view notes : {record.notes, record.result.notes, record.result.written}) {
       for (const TensorNote& note : ReadTensorNotes(notes)) {

@@ -456,9 +456,9 @@ class Surveyor {
   // Null: the segment must wait.
   ThreadCalls* BeginVisit(const LogRecord& record) {
     const LogRecord::ThreadRecord& thread = record.thread();
-    const auto [at, is_new] =
-        visited_.try_emplace(thread.number, ThreadCalls(visit_->process, static_cast<uint32_t>(thread.number),
-                                                        visit_->clock, visit_->tags, visit_->shows_later));
+    const auto [at, is_new] = visited_.try_emplace(
+        thread.number,
+        ThreadCalls(visit_->process, static_cast<uint32_t>(thread.number), visit_->clock, visit_->tags, visit_->shown));
     ThreadCalls& calls = at->second.calls;
     LogSegment segment;
     segment.time = thread.time;

@@ -77,7 +77,7 @@ struct SurveyVisit {
   uint64_t* calls = nullptr;  // the number of the next call
   const std::function<void(const CallRecord&)>* visitor = nullptr;
   bool helped = false;  // another thread may decode the records
-  bool shows_later = false;
+  RecordsShown shown = {};
 };
 
 // What one frame says.

@@ -172,14 +172,16 @@ class LogTrace : public Trace {
   std::string_view facets(VariantId variant) const override { return configs_.facets(variant); }
   ConfigId config_of(VariantId variant) const override { return configs_.config_of(variant); }
   std::string_view tags(uint32_t id) const override { return tags_.text(id); }
+  std::string_view all_tags(uint32_t id) const override { return tags_.all(id); }
+  const StepMarks& steps(uint32_t id) const override { return tags_.steps(id); }
   const StackTable& stacks() const override { return stacks_; }
   const std::vector<ProcessInfo>& processes() const override { return infos_; }
 
  private:
   struct Stream {
     Stream(uint32_t process, const LogThread& thread, const ProcessLog& log, TagTable* tags,
-           LogDefinitions* definitions, bool shows_later)
-        : calls(process, static_cast<uint32_t>(thread.number), &log.clock, tags, shows_later),
+           LogDefinitions* definitions, RecordsShown shown)
+        : calls(process, static_cast<uint32_t>(thread.number), &log.clock, tags, shown),
           reader(&thread.segments, definitions, &calls),
           shift_ns(log.shift_ns) {}
     int64_t time_ns() const { return calls.time_ns() + shift_ns; }
@@ -234,7 +236,7 @@ void LogTrace::Survey(const ThreadsVisitor* visitor) {
       frames.emplace(*log.reader, processes, threads);
     }
     const SurveyVisit visit = {
-        static_cast<uint32_t>(i), &log.clock, &tags_, &stacks_, &calls, visitor, threads > 0, shows_later()};
+        static_cast<uint32_t>(i), &log.clock, &tags_, &stacks_, &calls, visitor, threads > 0, shown()};
     LogSurvey survey = SurveyLog(*log.reader, log.process, log.end, &configs_, &counts_, progress,
                                  visitor == nullptr ? &*frames : nullptr, visitor == nullptr ? nullptr : &visit);
     if (i + 1 == logs_.size() || logs_[i + 1].reader != log.reader) log.reader->file().Rest();
@@ -331,7 +333,7 @@ absl::Status LogTrace::ReadListed(uint64_t* calls, const Visitor& visitor) {
     const uint32_t group = logs_[i].group;
     for (; i < logs_.size() && logs_[i].group == group; ++i) {
       for (const LogThread& thread : logs_[i].threads) {
-        streams.emplace_back(i, thread, logs_[i], &tags_, definitions[logs_[i].reader].get(), shows_later());
+        streams.emplace_back(i, thread, logs_[i], &tags_, definitions[logs_[i].reader].get(), shown());
       }
     }
     if (absl::Status status = ReadStreams(streams, calls, visitor); !status.ok()) return status;

@@ -35,8 +35,8 @@ void FrameDefinitions::Add(LogRecord::Kind kind, const LogRecord& record, Config
   }
 }
 
-ThreadCalls::ThreadCalls(uint32_t process, uint32_t thread, const LogClock* clock, TagTable* tags, bool shows_later)
-    : clock_(clock), tags_(tags), shows_later_(shows_later) {
+ThreadCalls::ThreadCalls(uint32_t process, uint32_t thread, const LogClock* clock, TagTable* tags, RecordsShown shown)
+    : clock_(clock), tags_(tags), shown_(shown) {
   record_.process = process;
   record_.thread = thread;
 }
@@ -66,13 +66,16 @@ void ThreadCalls::Begin(const LogSegment& segment) {
   }
 }
 
-bool ThreadCalls::TakeExtra(LogRecord::Kind kind, const LogRecord& record, const FrameDefinitions& definitions) {
+bool ThreadCalls::TakeExtra(LogRecord::Kind kind, const LogRecord& record, int64_t time_ns,
+                            const FrameDefinitions& definitions) {
   switch (kind) {
     case LogRecord::kTags:
       tags_now_ = tags_->Intern(record.text());
       return false;
     case LogRecord::kLater:
-      return shows_later_ && TakeLater(record.later());
+      return shown_.later && TakeLater(record.later());
+    case LogRecord::kMemory:
+      return shown_.memory && TakeMemory(record, time_ns);
     case LogRecord::kStack:
       extras_.stack = definitions.stack(record.count());
       break;
@@ -121,7 +124,29 @@ bool ThreadCalls::TakeLater(const LaterNotes& later) {
     case LaterOf::kWritten:
       record_.result.written = later.notes;
       break;
+    case LaterOf::kDeviceWork:
+      record_.device_work = later.notes;
+      break;
   }
+  return true;
+}
+
+// It has a time of its own, so that what threads free and allocate again comes in order.
+bool ThreadCalls::TakeMemory(const LogRecord& record, int64_t time_ns) {
+  MoveTime(time_ns + clock_->Span(record.count()));
+  const OpenCall* const around = open_.empty() || open_.back().call == kNoCall ? nullptr : &open_.back();
+  record_.kind = CallRecord::kMemory;
+  record_.level = around == nullptr ? 0 : around->variant.level;
+  record_.depth = static_cast<uint32_t>(std::min<uint64_t>(depth_, UINT32_MAX));
+  record_.config = around == nullptr ? kLostId : around->variant.config;
+  record_.variant = around == nullptr ? kLostId : around->variant.id;
+  record_.call = around == nullptr ? kNoCall : around->call;
+  record_.tags = tags_now_;
+  record_.parent = around == nullptr || open_.size() < 2 ? kNoCall : open_[open_.size() - 2].call;
+  record_.time_ns = time_ns_;
+  record_.duration_ns = 0;
+  record_.exception = {};
+  record_.memory = record.memory();
   return true;
 }
 
@@ -138,6 +163,7 @@ void ThreadCalls::ShowExtras(bool entry) {
 void ThreadCalls::HideNotes() {
   record_.notes = {};
   record_.result = {};
+  record_.device_work = {};
 }
 
 // Of the entry or end that was read.

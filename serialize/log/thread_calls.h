@@ -45,9 +45,9 @@ class FrameDefinitions {
 // ends. It tracks the open calls, so that every end finds its entry; ends without one are left out.
 class ThreadCalls {
  public:
-  // All must outlive it. `process` is an index into Trace::processes(). `shows_later`: there are records of later
-  // notes.
-  ThreadCalls(uint32_t process, uint32_t thread, const LogClock* clock, TagTable* tags, bool shows_later);
+  // All must outlive it. `process` is an index into Trace::processes(). `shown`: which records there are
+  // beside entries and ends.
+  ThreadCalls(uint32_t process, uint32_t thread, const LogClock* clock, TagTable* tags, RecordsShown shown);
 
   // Whether the segment certainly follows the records taken so far.
   bool Continues(const LogSegment& segment) const {
@@ -56,7 +56,7 @@ class ThreadCalls {
   // Call it before the records of a segment.
   void Begin(const LogSegment& segment);
 
-  // True if the record is a call's entry or end, or later notes, which record() then is, and Apply must follow.
+  // True if the record is a call's entry or end, later notes, or memory, which record() then is, and Apply must follow.
   // `time_ns`: of the record, by the clock. Definitions are ignored; an entry must have one.
   [[gnu::always_inline]] bool Take(LogRecord::Kind kind, const LogRecord& record, int64_t time_ns,
                                    const FrameDefinitions& definitions) {
@@ -69,7 +69,7 @@ class ThreadCalls {
       case LogRecord::kRaise:
         return End(kind, record, time_ns);
       default:
-        return TakeExtra(kind, record, definitions);
+        return TakeExtra(kind, record, time_ns, definitions);
     }
   }
   // Its views are valid as long as those of the record that was taken. Set the number of a call that is entered before
@@ -85,12 +85,14 @@ class ThreadCalls {
       open.variant.level = record_.level;
       open.unknown = 0;
       ++depth_;
-      if (shows_later_) [[unlikely]] {
+      if (shown_.later) [[unlikely]] {
         recent_.Add(calls_, {open.call, open.variant});
       }
       ++calls_;
     } else if (record_.kind == CallRecord::kLater) [[unlikely]] {
       return HideNotes();
+    } else if (record_.kind == CallRecord::kMemory) [[unlikely]] {
+      return;
     } else {
       Pop();
     }
@@ -174,8 +176,9 @@ class ThreadCalls {
     return true;
   }
   // As Take.
-  bool TakeExtra(LogRecord::Kind kind, const LogRecord& record, const FrameDefinitions& definitions);
+  bool TakeExtra(LogRecord::Kind kind, const LogRecord& record, int64_t time_ns, const FrameDefinitions& definitions);
   bool TakeLater(const LaterNotes& later);
+  bool TakeMemory(const LogRecord& record, int64_t time_ns);
   void ShowExtras(bool entry);
   void HideNotes();
   void ForgetExtras(bool entry);
@@ -199,8 +202,8 @@ class ThreadCalls {
   bool has_extras_ = false;     // extras_ may have some, and record_ until Apply
   ReusedStack<OpenCall> open_;  // outermost first
   uint64_t depth_ = 0;          // calls in open_
-  const bool shows_later_;
-  RecentCalls<RecentCall> recent_;  // if shows_later_, by the thread's own numbers of its calls
+  const RecordsShown shown_;
+  RecentCalls<RecentCall> recent_;  // if shown_.later, by the thread's own numbers of its calls
 };
 
 }  // namespace torchtrace

@@ -36,14 +36,15 @@ struct CallResult {
   size_t bytes() const { return values.size() + notes.size() + written.size(); }
 };
 
-// Which notes of a call became known later. The numbers are those of the log.
-enum class LaterOf : uint8_t { kArguments = 0, kResult = 1, kWritten = 2 };
-inline constexpr uint64_t kLaterKinds = 3;
+// What of a call became known later: notes on tensors, or the work that it launched on devices (device_work.h). The
+// numbers are those of the log.
+enum class LaterOf : uint8_t { kArguments = 0, kResult = 1, kWritten = 2, kDeviceWork = 3 };
+inline constexpr uint64_t kLaterKinds = 4;
 
 // Of how many calls, the latest of their thread, later notes are still written and read.
 inline constexpr uint64_t kRecentCalls = 1 << 16;
 
-// Notes on tensors of an earlier call, made when a device had computed them.
+// Notes on an earlier call, made when a device had computed them.
 struct LaterNotes {
   uint64_t calls_since = 0;  // how many calls its thread has entered since that one
   LaterOf of = LaterOf::kArguments;

@@ -1,14 +1,21 @@
+#include <algorithm>
+#include <bitset>
 #include <cstddef>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "serialize/base/reused_stack.h"
+#include "serialize/model/device_work.h"
 #include "serialize/model/tensor_notes.h"
 #include "serialize/reports/call_costs.h"
 #include "serialize/reports/reports.h"
+#include "serialize/trace/live_memory.h"
 #include "serialize/trace/recent_calls.h"
 
 namespace torchtrace {
@@ -39,6 +46,9 @@ class Summer {
   }
 
   void Add(const CallRecord& call) {
+    if (call.kind == CallRecord::kMemory) [[unlikely]] {
+      return AddMemory(call);
+    }
     if (call.config >= configs_.size()) [[unlikely]] {
       Grow(call.config + size_t{1});
     }
@@ -60,6 +70,7 @@ class Summer {
       CloseCosts(0, /*raised=*/false, &thread);
       Close(0, &thread);
     }
+    AddHeld();
     totals_.has_times = empty_;
     for (const auto& [key, thread] : threads_) {
       totals_.has_times = totals_.has_times || thread.timed;
@@ -69,16 +80,57 @@ class Summer {
   }
 
  private:
+  // Calls of devices count for each call around them, whose ends may have come long before. So calls are in contexts:
+  // accepted ones of equal rows, inside of equal ones.
+  static constexpr uint32_t kNoContext = UINT32_MAX;
+  struct Context {
+    uint32_t around = kNoContext;
+    uint32_t row = kNoRow;
+    ConfigId config = kLostId;
+    PlaceId place = kNoPlace;
+    uint8_t level = 0;
+  };
+
+  struct MemoryUse {
+    uint64_t allocated = 0;
+    uint64_t freed = 0;
+    int64_t net = 0;
+    int64_t peak = 0;  // of net
+
+    void Add(const MemoryUse& inner) {
+      peak = std::max(peak, net + inner.peak);
+      net += inner.net;
+      allocated += inner.allocated;
+      freed += inner.freed;
+    }
+  };
+  // Accepted calls around an allocation, from the outermost on, one of each row: numbers of paths_.
+  static constexpr uint32_t kRootPath = 0;
+  static constexpr uint32_t kUnknownPath = UINT32_MAX;
+  struct Path {
+    uint32_t outer = kRootPath;
+    ConfigId config = kLostId;
+    PlaceId place = kNoPlace;
+    uint64_t held = 0;
+  };
   struct OpenCall {
     int64_t inside_ns = 0;  // of the finished calls right inside
     PlaceId place = kNoPlace;
     uint32_t row = kNoRow;
     bool accepted = true;
     bool outermost = true;  // of its row
+    bool backward = false;
+    uint8_t level = 0;
+    ConfigId config = kLostId;
+    uint32_t context = kNoContext;
+    MemoryUse memory;  // with that of finished calls in it
+    uint32_t path = kUnknownPath;
   };
-  // An accepted call whose numbers may come later.
+  // A call that is accepted, or may have launched work of devices: what comes later of it counts.
   struct RecentCall {
     PlaceId place = kNoPlace;
+    uint32_t context = kNoContext;
+    bool accepted = true;
     bool with_numbers = false;
     bool with_nan = false;
     bool with_inf = false;
@@ -88,7 +140,7 @@ class Summer {
     bool timed = false;                  // some record has a time other than 0
     ReusedStack<OpenCall> open;          // by depth
     std::unique_ptr<CostNesting> costs;  // if SumOptions asks for costs
-    RecentCalls<RecentCall> recent;      // the same for numbers
+    RecentCalls<RecentCall> recent;      // the same for numbers or devices
   };
 
   struct ConfigState {
@@ -123,6 +175,7 @@ class Summer {
     for (; thread->open.size() > depth; thread->open.Pop()) {
       const OpenCall& call = thread->open.back();
       if (call.row != kNoRow) --open_rows_[call.row];
+      if (options_.memory && thread->open.size() > 1) thread->open[thread->open.size() - 2].memory.Add(call.memory);
     }
   }
 
@@ -139,11 +192,12 @@ class Summer {
   void Enter(const CallRecord& call, ThreadState* thread) {
     ConfigState& config = configs_[call.config];
     const bool accepted = config.row != kNoRow && (!selector_.has_value() || selector_->Accepts(call));
-    PlaceId place = kNoPlace;
+    PlacedCall at = kNoPlace;
     if (by_place_) {
       const uint32_t around = std::min<uint32_t>(call.depth, static_cast<uint32_t>(thread->open.size()));
-      place = options_.place(call, around == 0 ? kNoPlace : thread->open[around - 1].place);
+      at = options_.place(call, around == 0 ? kNoPlace : thread->open[around - 1].place);
     }
+    const PlaceId place = at.place;
     if (call.depth < kMaxDepth) {
       Close(call.depth, thread);
       CloseCosts(call.depth, /*raised=*/false, thread);
@@ -154,8 +208,18 @@ class Summer {
       open.inside_ns = 0;
       open.place = place;
       open.row = !accepted ? kNoRow : by_place_ ? place : config.row;
+      open.config = call.config;
+      open.level = call.level;
+      open.backward = at.backward;
       open.accepted = accepted;
+      open.context = kNoContext;
+      if (options_.device) {
+        open.context = ContextOf(call.depth == 0 ? kNoContext : thread->open[call.depth - 1].context, open, accepted);
+        thread->recent.Add(call.call, {place, open.context, accepted});
+      }
       open.outermost = true;
+      open.memory = {};
+      open.path = kUnknownPath;
       if (accepted) {
         if (open.row >= open_rows_.size()) [[unlikely]] {
           GrowRows(open.row + size_t{1});
@@ -164,7 +228,7 @@ class Summer {
       }
     }
     if (!accepted) return;
-    if (options_.numbers) thread->recent.Add(call.call, {place});
+    if (options_.numbers && !options_.device) thread->recent.Add(call.call, {place});
     Count(call, thread, &config.on, &totals_.configs[call.config]);
     thread->calls += call.count;
     if (!by_place_) return;
@@ -204,14 +268,19 @@ class Summer {
     bool accepted = !selector_.has_value();
     bool outermost = true;
     PlaceId place = kNoPlace;
+    bool backward = false;
     int64_t inside_ns = 0;
+    MemoryUse memory;
     CloseCosts(call.depth, call.kind == CallRecord::kRaise, thread);
     if (call.depth < thread->open.size()) {
+      if (options_.memory) Close(call.depth + 1, thread);
       const OpenCall& open = thread->open[call.depth];
       accepted = open.accepted;
       outermost = open.outermost;
       place = open.place;
+      backward = open.backward;
       inside_ns = open.inside_ns;
+      memory = open.memory;
       Close(call.depth, thread);
       if (call.depth > 0) thread->open[call.depth - 1].inside_ns += time_ns;
     }
@@ -221,17 +290,103 @@ class Summer {
       CountOnce(call.call, thread);
     }
     AddEnd(call, time_ns, inside_ns, outermost, &totals_.configs[call.config]);
-    if (place != kNoPlace) AddEnd(call, time_ns, inside_ns, outermost, &PlaceAt(place).total);
+    if (place != kNoPlace) {
+      CallTotal* const total = &PlaceAt(place).total;
+      AddEnd(call, time_ns, inside_ns, outermost, total);
+      if (backward) total->backward_ns += time_ns - inside_ns;
+    }
+    if (!options_.memory || !outermost) return;
+    const MemoryTotal used = {memory.allocated, memory.freed, static_cast<uint64_t>(memory.peak)};
+    totals_.configs[call.config].memory.Add(used);
+    if (place != kNoPlace) PlaceAt(place).total.memory.Add(used);
+  }
+
+  // Records come in the trace's order, as a thread may free what another one has allocated.
+  void AddMemory(const CallRecord& record) {
+    ThreadState& thread = ThreadOf(record);
+    const std::optional<LiveMemory<uint32_t>::Block> ended =
+        memory_.Apply(record.process, record.memory, record.memory.freed ? kRootPath : PathOf(&thread));
+    if (thread.open.empty()) return;
+    MemoryUse& use = thread.open.back().memory;
+    if (!record.memory.freed) {
+      use.allocated += CountedBytes(record.memory);
+      use.net += static_cast<int64_t>(CountedBytes(record.memory));
+      use.peak = std::max(use.peak, use.net);
+    } else if (ended.has_value()) {
+      use.freed += ended->bytes;
+      use.net -= static_cast<int64_t>(ended->bytes);
+    }
+  }
+
+  uint32_t PathOf(ThreadState* thread) {
+    size_t known = thread->open.size();
+    while (known > 0 && thread->open[known - 1].path == kUnknownPath) --known;
+    uint32_t path = known == 0 ? kRootPath : thread->open[known - 1].path;
+    for (; known < thread->open.size(); ++known) {
+      OpenCall& call = thread->open[known];
+      if (call.row != kNoRow && call.outermost) {
+        const auto [at, fresh] =
+            path_numbers_.try_emplace(std::tuple(path, call.config, call.place), static_cast<uint32_t>(paths_.size()));
+        if (fresh) paths_.push_back({path, call.config, by_place_ ? call.place : kNoPlace});
+        path = at->second;
+      }
+      call.path = path;
+    }
+    return path;
+  }
+
+  void AddHeld() {
+    memory_.ForEach([this](const ProcessDevice&, const LiveMemory<uint32_t>::Block& block) {
+      paths_[block.owner].held += block.bytes;
+    });
+    // Inner paths have greater numbers.
+    for (size_t i = paths_.size() - 1; i > kRootPath; --i) {
+      const Path& path = paths_[i];
+      if (path.held == 0) continue;
+      totals_.configs[path.config].memory.held += path.held;
+      if (path.place != kNoPlace) PlaceAt(path.place).total.memory.held += path.held;
+      paths_[path.outer].held += path.held;
+    }
   }
 
   // numbers_ that came after the call's end, or before it.
   void AddLater(const CallRecord& call, ThreadState* thread) {
     const RecentCall* const recent = thread->recent.Find(call.call);
     if (recent == nullptr) return;
+    if (options_.device && !call.device_work.empty()) AddDeviceWork(call, recent->context);
+    if (!options_.numbers || !recent->accepted) return;
     ReadNumbers(call.result);
     CountOnce(call.call, thread);
     totals_.configs[call.config].numbers.Add(numbers_);
     if (recent->place != kNoPlace) PlaceAt(recent->place).total.numbers.Add(numbers_);
+  }
+
+  // The context of a call in context `around`, which is that itself if the call isn't accepted.
+  uint32_t ContextOf(uint32_t around, const OpenCall& open, bool accepted) {
+    if (!accepted) return around;
+    const auto [at, fresh] =
+        context_index_.try_emplace({around, open.config, open.place}, static_cast<uint32_t>(contexts_.size()));
+    if (fresh) contexts_.push_back({around, open.row, open.config, open.place, open.level});
+    return at->second;
+  }
+
+  void AddDeviceWork(const CallRecord& call, uint32_t context) {
+    ReadDeviceWork(call.device_work, &work_);
+    int64_t ns = 0;
+    for (const DeviceWork& work : work_) ns += work.duration_ns;
+    if (context != kNoContext) totals_.device_ns += ns;
+    rows_seen_.clear();
+    levels_seen_.reset();
+    for (uint32_t at = context; at != kNoContext; at = contexts_[at].around) {
+      const Context& one = contexts_[at];
+      const bool outer = std::find(rows_seen_.begin(), rows_seen_.end(), one.row) != rows_seen_.end();
+      if (!outer) rows_seen_.push_back(one.row);
+      const int64_t self_ns = levels_seen_.test(one.level) ? 0 : ns;
+      levels_seen_.set(one.level);
+      totals_.configs[one.config].device_ns += outer ? 0 : ns;
+      totals_.configs[one.config].self_device_ns += self_ns;
+      if (one.place != kNoPlace) PlaceAt(one.place).total.device_ns += outer ? 0 : ns;
+    }
   }
 
   // So that a call with several notes counts once.
@@ -283,6 +438,14 @@ class Summer {
   std::map<std::pair<uint32_t, uint32_t>, ThreadState> threads_;
   std::pair<uint32_t, uint32_t> last_key_;
   ThreadState* last_ = nullptr;
+  std::vector<Context> contexts_;
+  absl::flat_hash_map<std::tuple<uint32_t, ConfigId, PlaceId>, uint32_t> context_index_;
+  std::vector<DeviceWork> work_;                 // of the call that is added to,
+  std::vector<uint32_t> rows_seen_;              // and what was seen around it
+  std::bitset<UINT8_MAX + 1> levels_seen_ = {};  // the same
+  LiveMemory<uint32_t> memory_;                  // by path
+  std::vector<Path> paths_{Path()};
+  absl::flat_hash_map<std::tuple<uint32_t, ConfigId, PlaceId>, uint32_t> path_numbers_;
   std::vector<TensorNote> notes_;    // of the call that ends
   NumberExtremes numbers_;           // the same
   std::vector<uint32_t> open_rows_;  // how many calls of the row are open on the last thread
@@ -293,13 +456,16 @@ class Summer {
 absl::StatusOr<TraceTotals> SumCalls(Trace* trace, const SumOptions& options) {
   Summer summer(trace, options);
   if (absl::Status s = summer.Prepare(); !s.ok()) return s;
-  const LaterNotesShown shown(trace, options.numbers);
-  const absl::Status read = options.selection == nullptr
-                                ? trace->ReadThreads([&summer](const CallRecord& call) { summer.Add(call); })
-                                : ReadFor(*options.selection, trace, [&summer](const CallRecord& call) -> absl::Status {
-                                    summer.Add(call);
-                                    return absl::OkStatus();
-                                  });
+  const LaterNotesShown later_shown(trace, options.numbers || options.device);
+  const MemoryShown memory_shown(trace, options.memory);
+  const auto add = [&summer](const CallRecord& call) -> absl::Status {
+    summer.Add(call);
+    return absl::OkStatus();
+  };
+  const absl::Status read = options.selection != nullptr ? ReadFor(*options.selection, trace, add)
+                            : options.memory || options.in_order
+                                ? trace->ReadCounted(add)
+                                : trace->ReadThreads([&summer](const CallRecord& call) { summer.Add(call); });
   if (!read.ok()) return read;
   summer.Grow(trace->config_count());
   return summer.Take();

@@ -238,6 +238,7 @@ class Dump {
   }
 
   void Later(const CallRecord& record) {
+    if (!record.device_work.empty()) return;
     if (recent_[{record.process, record.thread}].Find(record.call) == nullptr) return;
     const auto later = std::make_shared<Shown>();
     later->entry = record;

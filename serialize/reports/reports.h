@@ -42,30 +42,55 @@ struct FirstCall {
   friend auto operator<=>(const FirstCall&, const FirstCall&) = default;
 };
 
+// Memory of calls, with what the calls in them allocate and free. A call within another one of its row adds nothing.
+struct MemoryTotal {
+  uint64_t allocated = 0;
+  uint64_t freed = 0;
+  uint64_t peak = 0;  // the most that a call had allocated above its start
+  uint64_t held = 0;  // allocated and never freed
+
+  void Add(const MemoryTotal& other) {
+    allocated += other.allocated;
+    freed += other.freed;
+    peak = std::max(peak, other.peak);
+    held += other.held;
+  }
+};
+
 // Calls and times, summed per config or per place: all groupings of `torchtrace stats` are made from these.
 struct CallTotal {
   // What every call changes, together.
   uint64_t calls = 0;
   int64_t time_ns = 0;       // between entry and end, of the calls that are not inside another call of their row
   int64_t self_time_ns = 0;  // without the recorded calls inside
+  int64_t backward_ns = 0;   // of this self time, that of calls of a backward pass: with SumOptions::place, by module
   bool timed = false;        // some of them have times
 
   uint64_t raised = 0;
   FirstCall first = {};
   Durations durations = {};     // of the calls that time_ns counts, if SumOptions asks for them
   NumberExtremes numbers = {};  // if SumOptions asks for them
+  MemoryTotal memory = {};      // the same
+  // If SumOptions asks for them: when devices ran what the row's calls launched, and calls inside them; and what no
+  // other call of the level inside them did.
+  int64_t device_ns = 0;
+  int64_t self_device_ns = 0;
   // If it asks for costs: of work that counts once in its level, or in the trace (call_costs.h).
   CostSum cost_of_level = {}, cost = {};
 
   void Add(const CallTotal& other) {
     durations.Add(other.durations);
     numbers.Add(other.numbers);
+    memory.Add(other.memory);
+    device_ns += other.device_ns;
+    self_device_ns += other.self_device_ns;
     calls += other.calls;
     raised += other.raised;
     cost_of_level.Add(other.cost_of_level);
     cost.Add(other.cost);
     time_ns += other.time_ns;
     self_time_ns += other.self_time_ns;
+    backward_ns += other.backward_ns;
     first = std::min(first, other.first);
     timed = timed || other.timed;
   }
@@ -74,6 +99,13 @@ struct CallTotal {
 // Where calls were made: their thread, line, module or tag. Dense numbers that SumOptions::place assigns.
 using PlaceId = uint32_t;
 inline constexpr PlaceId kNoPlace = UINT32_MAX;
+struct PlacedCall {
+  PlacedCall(PlaceId place_of_call, bool of_backward = false)  // NOLINT(google-explicit-constructor): mostly a place
+      : place(place_of_call), backward(of_backward) {}
+
+  PlaceId place;
+  bool backward;  // the call is of a backward pass
+};
 struct PlaceTotal {
   CallTotal total;
   absl::flat_hash_set<ConfigId> configs;  // seen
@@ -84,6 +116,7 @@ struct TraceTotals {
   std::vector<PlaceTotal> places;  // by PlaceId, with SumOptions::place
   bool has_times = false;          // false: the trace has no times, all are 0
   uint64_t untimed = 0;            // calls of threads without times
+  int64_t device_ns = 0;           // of all counted calls together
 };
 
 inline constexpr uint32_t kNoRow = UINT32_MAX;
@@ -94,14 +127,18 @@ struct SumOptions {
   std::function<uint32_t(ConfigId)> row;
   // The place of a call, from its entry; never kNoPlace. `around`: the place of the call around it, or kNoPlace. With
   // this function, places are the rows. Called for every call.
-  std::function<PlaceId(const CallRecord& entry, PlaceId around)> place = nullptr;
+  std::function<PlacedCall(const CallRecord& entry, PlaceId around)> place = nullptr;
+  // Whether `place` needs the entries in the order of the whole trace, and not only of each thread.
+  bool in_order = false;
   // What the config's calls cost, for CallTotal::cost. Called once per config that has a row.
   std::function<ConfigCost(ConfigId)> cost = nullptr;
   // Only selected calls count. `row` checks names and levels.
   const CallSelection* selection = nullptr;
   bool durations = false;
   bool numbers = false;
-  size_t trace = 0;  // of FirstCall
+  bool memory = false;
+  bool device = false;  // the times of devices
+  size_t trace = 0;     // of FirstCall
 };
 absl::StatusOr<TraceTotals> SumCalls(Trace* trace, const SumOptions& options);
 
@@ -131,10 +168,11 @@ enum class StatsBy : uint8_t {
   kLabel,
   kLine,
   kModule,
+  kStep,
   kTag
 };
-// All but kName and kFirst are descending.
-enum class StatsSort : uint8_t { kCalls, kConfigs, kTime, kSelf, kName, kFirst, kFlops, kBytes };
+// All but kName and kFirst are descending, kMemory by what was allocated; the order of steps is by name.
+enum class StatsSort : uint8_t { kCalls, kConfigs, kTime, kSelf, kName, kFirst, kFlops, kBytes, kDevice, kMemory };
 
 class ShapeRules;
 
@@ -158,7 +196,7 @@ struct StatsTrace {
 struct StatsOptions : CallSelection {
   StatsGrouping grouping;
   StatsFormat format = StatsFormat::kText;
-  std::optional<StatsSort> sort = {};  // kCalls; of shapes kSelf
+  std::optional<StatsSort> sort = {};  // kCalls; of shapes kSelf; of steps kName
   // Only the first so many rows of each table; 0: all. Default: all for programs, what fits on a screen for people.
   std::optional<uint64_t> top = {};
   ReportScreen screen = {};
@@ -282,7 +320,7 @@ struct TreeOptions {
   size_t width = 0;                 // of a line of text, in characters: clips names to fit; 0: unlimited
   bool first_called_first = false;  // default: the longest first
   bool backward_at_forward = false;
-  bool imports = false;      // by API: shows the calls that imports make; default: one node `(import)` for all of them
+  bool imports = false;      // by API: shows the calls that imports make; default: a node `(import torch)` per library
   CallSelection calls = {};  // calls that it leaves out belong to the call around them
   bool json = false;
   bool color = false;  // ANSI colours; text only

@@ -1,5 +1,7 @@
 #include "serialize/reports/stats_places.h"
 
+#include <algorithm>
+#include <cmath>
 #include <memory>
 #include <utility>
 
@@ -11,6 +13,7 @@
 #include "serialize/forms/forms.h"
 #include "serialize/forms/trace_lines.h"
 #include "serialize/model/config.h"
+#include "serialize/reports/module_owners.h"
 #include "serialize/trace/parsed_tags.h"
 #include "serialize/trace/run_facts.h"
 
@@ -37,12 +40,14 @@ class Memo {
 
 }  // namespace
 
-std::function<PlaceId(const CallRecord&, PlaceId)> StatsPlaces::Of(size_t trace) {
+std::function<PlacedCall(const CallRecord&, PlaceId)> StatsPlaces::Of(size_t trace) {
   switch (grouping_.by) {
     case StatsBy::kLine:
       return OfLines(trace);
     case StatsBy::kModule:
       return OfModules(trace);
+    case StatsBy::kStep:
+      return OfSteps(trace);
     case StatsBy::kTag:
       return OfTags(trace);
     default:
@@ -52,6 +57,7 @@ std::function<PlaceId(const CallRecord&, PlaceId)> StatsPlaces::Of(size_t trace)
 
 absl::Status StatsPlaces::Finish() {
   for (const PlaceOfThread& thread : threads_) NameThread(thread);
+  AddWalls();
   SeveralModels several_models;
   for (const StatsPlace& place : places_) several_models.Add(place.model);
   for (StatsPlace& place : places_) {
@@ -60,10 +66,15 @@ absl::Status StatsPlaces::Finish() {
     place.labels[0] = absl::StrCat(place.model, ".", place.labels[0].value.get<std::string>());
   }
   // A single row for calls without a place is useless.
-  if (places_.size() > (nowhere_.has_value() ? 1 : 0)) return absl::OkStatus();
+  if (places_.size() > size_t{nowhere_.has_value()} + size_t{optimizer_.has_value()}) return absl::OkStatus();
   const std::string who = traces_.size() == 1 ? traces_[0].name + " has" : std::string("the traces have");
   if (grouping_.by == StatsBy::kModule) {
     return NothingLabelled(LabelBy::kModule, who);
+  }
+  if (grouping_.by == StatsBy::kStep) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(who, " no steps: no optimizer stepped, no nn.Module was called, and torchtrace.annotate(step=N) ",
+                     "named none (see docs/STATS.md)"));
   }
   if (grouping_.by == StatsBy::kTag) {
     const std::vector<std::string> others(other_tags_.begin(), other_tags_.end());
@@ -88,11 +99,25 @@ PlaceId StatsPlaces::Nowhere() {
   if (!nowhere_.has_value()) {
     const bool line = grouping_.by == StatsBy::kLine, module = grouping_.by == StatsBy::kModule;
     StatsPlace place;
-    place.labels.resize(line ? 4 : module ? 2 : 1);
-    place.text = line ? "(no stack)" : module ? "(no module)" : "(no tag)";
+    place.labels.resize(line ? 4 : module || grouping_.by == StatsBy::kStep ? 2 : 1);
+    place.text = line                             ? "(no stack)"
+                 : module                         ? "(no module)"
+                 : grouping_.by == StatsBy::kStep ? "(no steps)"
+                                                  : "(no tag)";
     nowhere_ = Number(std::move(place));
   }
   return *nowhere_;
+}
+
+PlaceId StatsPlaces::Optimizer() {
+  if (!optimizer_.has_value()) {
+    StatsPlace place;
+    place.labels = {ReportCell("optimizer"), ReportCell()};
+    place.text = "optimizer";
+    place.optimizer = true;
+    optimizer_ = Number(std::move(place));
+  }
+  return *optimizer_;
 }
 
 StatsPlace StatsPlaces::OfProcess(size_t trace, const CallRecord& call) const {
@@ -136,7 +161,7 @@ void StatsPlaces::NameThread(const PlaceOfThread& of) {
   if (thread != nullptr && !thread->name.empty()) absl::StrAppend(&place.text, " ", FormatApi(thread->name));
 }
 
-std::function<PlaceId(const CallRecord&, PlaceId)> StatsPlaces::OfProcesses(size_t trace) {
+std::function<PlacedCall(const CallRecord&, PlaceId)> StatsPlaces::OfProcesses(size_t trace) {
   auto known = std::make_shared<absl::flat_hash_map<std::pair<uint32_t, uint32_t>, PlaceId>>();
   return [this, trace, known](const CallRecord& call, PlaceId) {
     const auto [at, fresh] = known->try_emplace({call.process, call.thread});
@@ -150,7 +175,7 @@ std::function<PlaceId(const CallRecord&, PlaceId)> StatsPlaces::OfProcesses(size
   };
 }
 
-std::function<PlaceId(const CallRecord&, PlaceId)> StatsPlaces::OfLines(size_t trace) {
+std::function<PlacedCall(const CallRecord&, PlaceId)> StatsPlaces::OfLines(size_t trace) {
   const Trace* const of = traces_[trace].trace;
   auto text = std::make_shared<StackText>(*of);
   auto known = std::make_shared<Memo>();
@@ -168,27 +193,78 @@ std::function<PlaceId(const CallRecord&, PlaceId)> StatsPlaces::OfLines(size_t t
   };
 }
 
-// The place of a call of a module is that module, and so is that of the calls in it that are in no inner module.
-std::function<PlaceId(const CallRecord&, PlaceId)> StatsPlaces::OfModules(size_t trace) {
+std::function<PlacedCall(const CallRecord&, PlaceId)> StatsPlaces::OfModules(size_t trace) {
   const Trace* const of = traces_[trace].trace;
-  auto known = std::make_shared<Memo>();
-  constexpr PlaceId kNoModule = kNoPlace - 1;
-  return [this, of, known](const CallRecord& call, PlaceId around) {
-    const PlaceId own = known->Get(call.config, [&] {
-      const ModuleLabel module = ModuleLabelOf(of->identity(call.config));
-      if (module.empty()) return kNoModule;
+  const auto place_of_module = [this, of](ConfigId config) {
+    const ModuleLabel module = ModuleLabelOf(of->identity(config));
+    if (module.empty()) return kNoPlace;
+    StatsPlace place;
+    place.text = module.Text();
+    place.model = module.model;
+    place.labels = {module.path, std::string(ReadConfigHead(of->identity(config)).api)};
+    return Number(std::move(place));
+  };
+  auto owners = std::make_shared<ModuleOwners>(*of, ModuleOwners::Places{.module = place_of_module,
+                                                                         .optimizer = [this] { return Optimizer(); },
+                                                                         .nowhere = [this] { return Nowhere(); }});
+  return [owners](const CallRecord& call, PlaceId) { return owners->Of(call); };
+}
+
+std::function<PlacedCall(const CallRecord&, PlaceId)> StatsPlaces::OfSteps(size_t trace) {
+  steps_.push_back(std::make_unique<StepsOfTrace>(StepsOfTrace{trace, StepTimes(traces_[trace].trace), {}}));
+  StepsOfTrace* const steps = steps_.back().get();
+  const auto aside = [this](const char* text, double number) {
+    StatsPlace place;
+    place.labels.emplace_back(nullptr);
+    place.labels.emplace_back(text);
+    place.text = absl::StrCat("(", text, ")");
+    place.number = number;
+    return Number(std::move(place));
+  };
+  return [this, steps, aside](const CallRecord& call, PlaceId) -> PlacedCall {
+    const StepPlace at = steps->times.Add(call);
+    switch (at.kind) {
+      case StepPlace::kNone:
+        return Nowhere();
+      case StepPlace::kBefore:
+        return aside("before the first", 0);
+      case StepPlace::kBetween:
+        return aside("between steps", HUGE_VAL);
+      case StepPlace::kAfter:
+        return aside("after the last", HUGE_VAL);
+      case StepPlace::kInStep:
+        break;
+    }
+    const auto [known, fresh] = steps->places.try_emplace({call.process, at.number});
+    if (fresh) {
+      const std::string& name = steps->times.Of(call.process).at(at.number).name;
       StatsPlace place;
-      place.text = module.Text();
-      place.model = module.model;
-      place.labels = {module.path, std::string(ReadConfigHead(of->identity(call.config)).api)};
-      return Number(std::move(place));
-    });
-    if (own != kNoModule) return own;
-    return around == kNoPlace ? Nowhere() : around;
+      place.labels.emplace_back(at.number);
+      place.labels.emplace_back(name);
+      place.text = PlainLine(name);
+      place.number = static_cast<double>(at.number);
+      known->second = Number(std::move(place));
+    }
+    return known->second;
   };
 }
 
-std::function<PlaceId(const CallRecord&, PlaceId)> StatsPlaces::OfTags(size_t trace) {
+void StatsPlaces::AddWalls() {
+  for (const std::unique_ptr<StepsOfTrace>& steps : steps_) {
+    steps->times.Finish();
+    for (const auto& [at, id] : steps->places) {
+      const ProgramStep& step = steps->times.Of(at.first).at(at.second);
+      if (!step.end_ns.has_value()) continue;
+      const int64_t wall_ns = *step.end_ns - step.begin_ns;
+      StatsPlace& place = places_[id];
+      place.wall_ns = std::max(place.wall_ns.value_or(0), wall_ns);
+      int64_t& of_trace = place.walls_ns[steps->trace];
+      of_trace = std::max(of_trace, wall_ns);
+    }
+  }
+}
+
+std::function<PlacedCall(const CallRecord&, PlaceId)> StatsPlaces::OfTags(size_t trace) {
   auto tags = std::make_shared<ParsedTags>(traces_[trace].trace);
   auto known = std::make_shared<Memo>();
   return [this, tags, known](const CallRecord& call, PlaceId) {

@@ -1,4 +1,4 @@
-// Rows of stats by where calls were made instead of what was called: threads, processes, lines, modules, tags.
+// Rows of stats by where calls were made instead of what was called: threads, processes, lines, modules, steps, tags.
 
 #ifndef TORCHTRACE_SERIALIZE_REPORTS_STATS_PLACES_H_
 #define TORCHTRACE_SERIALIZE_REPORTS_STATS_PLACES_H_
@@ -6,15 +6,19 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "serialize/reports/report_table.h"
 #include "serialize/reports/reports.h"
+#include "serialize/trace/step_times.h"
 
 namespace torchtrace {
 
@@ -23,10 +27,14 @@ struct StatsPlace {
   std::string text;                // for people
   std::optional<double> number;    // for sorting by name
   std::string model;               // the model of a module; empty: none
+  // Of a step that ended, the longest of all processes, and by trace.
+  std::optional<int64_t> wall_ns;
+  std::map<size_t, int64_t> walls_ns;
+  bool optimizer = false;  // it is the optimizers' row among modules
 };
 
-// Numbers the threads, processes, ranks, labels, lines, modules or tag values of several traces. Places with the same
-// labels are one; threads and processes of different traces always differ.
+// Numbers the threads, processes, ranks, labels, lines, modules, steps or tag values of several traces. Places with the
+// same labels are one; threads and processes of different traces always differ.
 class StatsPlaces {
  public:
   // Both arguments must outlive it.
@@ -36,7 +44,7 @@ class StatsPlaces {
   static bool Has(StatsBy by) { return by >= StatsBy::kThread; }
 
   // For SumOptions::place. Valid until the next call of Of.
-  std::function<PlaceId(const CallRecord&, PlaceId)> Of(size_t trace);
+  std::function<PlacedCall(const CallRecord&, PlaceId)> Of(size_t trace);
 
   // Call it after reading the last trace. InvalidArgument if no call of any trace has such a place.
   absl::Status Finish();
@@ -55,12 +63,15 @@ class StatsPlaces {
 
   PlaceId Number(StatsPlace place);
   PlaceId Nowhere();
+  PlaceId Optimizer();
   StatsPlace OfProcess(size_t trace, const CallRecord& call) const;
   void NameThread(const PlaceOfThread& thread);
-  std::function<PlaceId(const CallRecord&, PlaceId)> OfProcesses(size_t trace);
-  std::function<PlaceId(const CallRecord&, PlaceId)> OfLines(size_t trace);
-  std::function<PlaceId(const CallRecord&, PlaceId)> OfModules(size_t trace);
-  std::function<PlaceId(const CallRecord&, PlaceId)> OfTags(size_t trace);
+  std::function<PlacedCall(const CallRecord&, PlaceId)> OfProcesses(size_t trace);
+  std::function<PlacedCall(const CallRecord&, PlaceId)> OfLines(size_t trace);
+  std::function<PlacedCall(const CallRecord&, PlaceId)> OfModules(size_t trace);
+  std::function<PlacedCall(const CallRecord&, PlaceId)> OfSteps(size_t trace);
+  std::function<PlacedCall(const CallRecord&, PlaceId)> OfTags(size_t trace);
+  void AddWalls();
 
   const StatsGrouping& grouping_;
   const std::vector<StatsTrace>& traces_;
@@ -68,7 +79,14 @@ class StatsPlaces {
   absl::flat_hash_map<std::string, PlaceId> numbers_;  // by labels
   std::vector<PlaceOfThread> threads_;
   std::optional<PlaceId> nowhere_;
+  std::optional<PlaceId> optimizer_;
   std::set<std::string> other_tags_;
+  struct StepsOfTrace {
+    size_t trace;
+    StepTimes times;
+    std::map<std::pair<uint32_t, uint64_t>, PlaceId> places;  // by process and number
+  };
+  std::vector<std::unique_ptr<StepsOfTrace>> steps_;
 };
 
 }  // namespace torchtrace

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <tuple>
@@ -12,6 +13,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "serialize/base/matching.h"
@@ -37,6 +39,8 @@ struct Cells {
   uint64_t configs = 0;
   uint64_t apis = 0;
   CallCost cost = {};
+  std::optional<int64_t> wall_ns = {};  // of a step
+  bool divided = true;                  // among forward and backward; by module
 
   void Add(const CallTotal& of_config) {
     total.Add(of_config);
@@ -82,6 +86,7 @@ struct Totals {
   uint64_t configs = 0;
   int64_t self_time_ns = 0;
   bool timed = false;
+  int64_t device_ns = 0;
   CostTotals of_level = {}, cost = {};
 
   void Add(const Totals& other) {
@@ -90,6 +95,7 @@ struct Totals {
     configs += other.configs;
     self_time_ns += other.self_time_ns;
     timed = timed || other.timed;
+    device_ns += other.device_ns;
     of_level.Add(other.of_level);
     cost.Add(other.cost);
   }
@@ -136,6 +142,7 @@ constexpr Grouping kGroupings[] = {
     {StatsBy::kLabel, "label", "labels", "label", false, false, true, true, false, "label"},
     {StatsBy::kLine, "line", "lines", "line", true, false, true, true, false, "file line function module"},
     {StatsBy::kModule, "module", "modules", "module", true, false, true, true, false, "module class"},
+    {StatsBy::kStep, "step", "steps", "step", false, false, true, true, false, "number step"},
     {StatsBy::kTag, "tag:NAME", "tags", "", false, false, true, true, false, "value"},
 };
 
@@ -158,6 +165,7 @@ class StatsReport {
         reads_(options.times || options.numbers || options.ChoosesCalls() || by_place() || by_ == StatsBy::kShapes ||
                options.sort == StatsSort::kFirst || ShowsCosts(options)),
         costs_(ShowsCosts(options)),
+        memory_(options.times && std::any_of(traces.begin(), traces.end(), HasMemory)),
         filter_(options.filter),
         places_(options.grouping, traces) {
     if (costs_) shape_rules_ = options.shape_rules != nullptr ? *options.shape_rules : ShapeRules::BuiltIn();
@@ -183,13 +191,25 @@ class StatsReport {
                        " no graphs of torch.compile: the program compiled nothing, or its calls are filtered out"));
     }
     const bool by_time = (by_ == StatsBy::kShapes || by_ == StatsBy::kGraph) && has_times_;
-    sort_ = options_.sort.value_or(by_time ? StatsSort::kTime : StatsSort::kCalls);
+    sort_ = options_.sort.value_or(by_time                 ? StatsSort::kTime
+                                   : by_ == StatsBy::kStep ? StatsSort::kName
+                                                           : StatsSort::kCalls);
     if (!has_times_ && (sort_ == StatsSort::kTime || sort_ == StatsSort::kSelf)) {
       return absl::InvalidArgumentError(absl::StrCat(
           "cannot sort by time: ",
           options_.times ? absl::StrCat(traces_.size() == 1 ? traces_[0].name + " has" : std::string("the traces have"),
                                         " no times")
                          : std::string("--no-times leaves them out")));
+    }
+    if (sort_ == StatsSort::kDevice && !has_device_) {
+      return absl::InvalidArgumentError(options_.times
+                                            ? "cannot sort by device time: record it with torchtrace run --device-times"
+                                            : "cannot sort by device time: --no-times leaves it out");
+    }
+    if (sort_ == StatsSort::kMemory && !memory_) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("cannot sort by memory: ",
+                       options_.times ? "record it with torchtrace run --memory" : "--no-times leaves it out"));
     }
     MakeRows();
     Sort();
@@ -221,10 +241,22 @@ class StatsReport {
     std::vector<Tally> traces;  // side by side
   };
 
+  static bool HasMemory(const StatsTrace& trace) {
+    const std::vector<ProcessInfo>& processes = trace.trace->processes();
+    return std::any_of(processes.begin(), processes.end(),
+                       [](const ProcessInfo& process) { return process.known.memory; });
+  }
+
   static bool HasNumbers(const Trace& trace) {
     const std::vector<ProcessInfo>& processes = trace.processes();
     return std::any_of(processes.begin(), processes.end(),
                        [](const ProcessInfo& process) { return process.known.numbers; });
+  }
+
+  static bool HasDeviceTimes(const Trace& trace) {
+    const std::vector<ProcessInfo>& processes = trace.processes();
+    return std::any_of(processes.begin(), processes.end(),
+                       [](const ProcessInfo& process) { return process.known.device_times; });
   }
 
   bool by_place() const { return StatsPlaces::Has(by_); }
@@ -254,16 +286,21 @@ class StatsReport {
       return configs_[ids[id]].row;
     };
     if (by_place()) sums.place = places_.Of(number);
+    sums.in_order = by_ == StatsBy::kModule;
     if (costs_) {
       sums.cost = [&](ConfigId id) { return configs_[ids[id]].cost; };
     }
     if (options_.ChoosesCalls()) sums.selection = &options_;
     sums.durations = options_.all_times;
     sums.numbers = options_.numbers;
+    sums.device = options_.times && HasDeviceTimes(*trace);
+    has_device_ = has_device_ || sums.device;
+    sums.memory = memory_;
     sums.trace = number;
     absl::StatusOr<TraceTotals> totals = reads_ ? SumCalls(trace, sums) : CountConfigs(trace, sums);
     if (!totals.ok()) return totals.status();
     has_times_ = has_times_ || (options_.times && totals->has_times);
+    device_ns_.push_back(totals->device_ns);
     if (totals->untimed > 0) untimed_.emplace_back(number, totals->untimed);
     for (ConfigId id = 0; id < totals->configs.size(); ++id) {
       const CallTotal& total = totals->configs[id];
@@ -423,6 +460,7 @@ class StatsReport {
       ++totals->configs;
       totals->self_time_ns += total.self_time_ns;
       totals->timed = totals->timed || total.timed;
+      totals->device_ns += total.self_device_ns;
       totals->of_level.Add(config.head, total.cost_of_level);
       totals->cost.Add(config.head, total.cost);
     };
@@ -457,6 +495,9 @@ class StatsReport {
       totals_.all.Add(totals.all);
       for (size_t i = 0; i < columns; ++i) totals_.traces[i].Add(totals.traces[i]);
     }
+    // Several levels count the same work.
+    totals_.all.device_ns = std::accumulate(device_ns_.begin(), device_ns_.end(), int64_t{0});
+    for (size_t i = 0; i < columns; ++i) totals_.traces[i].device_ns = device_ns_[i];
     if (by_ == StatsBy::kLevel) {
       for (StatsRow& row : rows_) {
         if (row.all.total.calls == 0) continue;
@@ -478,8 +519,16 @@ class StatsReport {
       row.number = labels.number;
       row.order = place;
       row.all = from.all.cells();
+      row.all.wall_ns = labels.wall_ns;
       from.traces.resize(columns);
-      for (const Tally& tally : from.traces) row.traces.push_back(tally.cells());
+      row.all.divided = !labels.optimizer;
+      for (size_t i = 0; i < columns; ++i) {
+        row.traces.push_back(from.traces[i].cells());
+        row.traces.back().divided = !labels.optimizer;
+        if (const auto wall = labels.walls_ns.find(i); wall != labels.walls_ns.end()) {
+          row.traces.back().wall_ns = wall->second;
+        }
+      }
       rows_.push_back(std::move(row));
       from = {};  // there may be many
     }
@@ -499,6 +548,10 @@ class StatsReport {
           return static_cast<double>(row.all.total.time_ns);
         case StatsSort::kSelf:
           return static_cast<double>(row.all.total.self_time_ns);
+        case StatsSort::kDevice:
+          return static_cast<double>(row.all.total.device_ns);
+        case StatsSort::kMemory:
+          return static_cast<double>(row.all.total.memory.allocated);
         case StatsSort::kFlops:
           return row.all.cost.flops.value_or(-1);
         case StatsSort::kBytes:
@@ -559,6 +612,7 @@ class StatsReport {
         Counted(totals.configs, "config", "configs"),
         traces_.size() > 1 ? absl::StrCat(" in ", Counted(traces_.size(), "trace", "traces")) : "",
         HasTimes(totals) && !side_by_side_ ? absl::StrCat(", self time ", FormatDuration(totals.self_time_ns)) : "",
+        has_device_ && !side_by_side_ ? absl::StrCat(", device time ", FormatDuration(totals.device_ns)) : "",
         flops > 0 && !side_by_side_ ? absl::StrCat(", ", FormatAmount(flops), "FLOP") : "",
         side_by_side_ ? "" : WithoutFormula(cost));
   }
@@ -580,6 +634,7 @@ class StatsReport {
     ReportWriter report(options_.format, out_, options_.screen, /*rows_fit=*/!options_.top.has_value());
     report.AddLine(CallsLine(totals_.all, totals_.all.cost));
     AddTotals(&report);
+    if (by_ == StatsBy::kStep && has_times_) AddStepSummary(&report);
     for (const Table& table : tables_) {
       if (tables_.size() > 1) {
         report.AddLine(absl::StrCat("\nlevel ", table.level, ": ",
@@ -599,6 +654,7 @@ class StatsReport {
       if (has_times_) {
         json["total_self_time_ns"] = HasTimes(totals) ? ordered_json(totals.self_time_ns) : ordered_json(nullptr);
       }
+      if (has_device_) json["total_device_ns"] = totals.device_ns;
       if (costs_) {
         json["total_flops"] = AmountJson(cost.sum.cost.flops.value_or(0));
         json["total_bytes"] = AmountJson(cost.sum.cost.bytes.value_or(0));
@@ -623,6 +679,41 @@ class StatsReport {
       }
     }
     report->AddMembers(lists);
+  }
+
+  // Of all rows, also those that aren't shown.
+  void AddStepSummary(ReportWriter* report) const {
+    std::vector<int64_t> walls_ns;
+    std::vector<const std::string*> names;
+    for (const StatsPlace& place : places_.all()) {
+      if (!place.wall_ns.has_value()) continue;
+      walls_ns.push_back(*place.wall_ns);
+      names.push_back(&place.text);
+    }
+    const StepSummary summary = SummarizeSteps(walls_ns);
+    if (summary.steps == 0) return;
+    constexpr size_t kMostOdd = 5;
+    std::vector<std::string> odd;
+    ordered_json json_odd = ordered_json::array();
+    for (const size_t i : summary.odd) {
+      const double times = static_cast<double>(walls_ns[i]) / static_cast<double>(std::max<int64_t>(summary.p50_ns, 1));
+      if (odd.size() < kMostOdd)
+        odd.push_back(
+            absl::StrCat(*names[i], " (", FormatDuration(walls_ns[i]), ", x", absl::StrFormat("%.1f", times), ")"));
+      json_odd.push_back({{"step", *names[i]}, {"wall_ns", walls_ns[i]}});
+    }
+    if (summary.odd.size() > kMostOdd) odd.emplace_back("...");
+    report->AddLine(absl::StrCat(Counted(summary.steps, "step", "steps"), ": mean ", FormatDuration(summary.mean_ns),
+                                 ", p50 ", FormatDuration(summary.p50_ns), ", p90 ", FormatDuration(summary.p90_ns),
+                                 ", p99 ", FormatDuration(summary.p99_ns),
+                                 odd.empty() ? "" : absl::StrCat("; long: step ", absl::StrJoin(odd, ", "))));
+    report->AddMembers({{"step_times",
+                         {{"steps", summary.steps},
+                          {"mean_ns", summary.mean_ns},
+                          {"p50_ns", summary.p50_ns},
+                          {"p90_ns", summary.p90_ns},
+                          {"p99_ns", summary.p99_ns},
+                          {"long", std::move(json_odd)}}}});
   }
 
   void AddRow(const StatsRow& row, ReportWriter* report) const {
@@ -671,6 +762,9 @@ class StatsReport {
     const bool self = !side_by_side_ || sort_ == StatsSort::kSelf;
     const auto alone = [this](const char* title) { return side_by_side_ ? "" : title; };
     const ReportCell percent = PercentCell(cells.total.calls, totals.calls);
+    if (by_ == StatsBy::kStep && has_times_) {
+      add("wall", "wall_ns", cells.wall_ns.has_value() ? TimeCell(*cells.wall_ns) : ReportCell(nullptr, "-"));
+    }
     add("calls", "calls", cells.total.calls);
     add(shapes ? "" : alone("calls %"), "", percent);
     if (grouping_.apis) add("APIs", "apis", cells.apis);
@@ -683,10 +777,23 @@ class StatsReport {
         add(title, name, timed ? cell : ReportCell(nullptr, "-"));
       };
       add_timed(side_by_side_ && self ? "" : "time", "time_ns", TimeCell(cells.total.time_ns));
-      add_timed(self ? "self time" : "", "self_time_ns", TimeCell(cells.total.self_time_ns));
-      add_timed(alone("self %"), "self_percent",
+      const bool modules = by_ == StatsBy::kModule;
+      if (modules) {
+        const auto add_part = [&](const char* title, const char* name, int64_t ns) {
+          add_timed(alone(title), name, cells.divided ? TimeCell(ns) : ReportCell(nullptr, "-"));
+        };
+        add_part("forward", "forward_ns", cells.total.self_time_ns - cells.total.backward_ns);
+        add_part("backward", "backward_ns", cells.total.backward_ns);
+      }
+      add_timed(!self ? "" : modules ? "total" : "self time", "self_time_ns", TimeCell(cells.total.self_time_ns));
+      add_timed(alone(modules ? "total %" : "self %"), "self_percent",
                 PercentCell(static_cast<uint64_t>(std::max<int64_t>(cells.total.self_time_ns, 0)),
                             static_cast<uint64_t>(std::max<int64_t>(totals.self_time_ns, 0))));
+    }
+    if (has_device_) {
+      add("device", "device_ns", TimeCell(cells.total.device_ns));
+      add(alone("device %"), "device_percent",
+          PercentCell(static_cast<uint64_t>(cells.total.device_ns), static_cast<uint64_t>(totals.device_ns)));
     }
     if (costs_) {
       const auto amount = [](const std::optional<double>& sum) {
@@ -720,6 +827,14 @@ class StatsReport {
       add_if(numbers.calls != 0, "nan calls", "calls_with_nan", numbers.calls_with_nan);
       add_if(numbers.calls != 0, "inf calls", "calls_with_inf", numbers.calls_with_inf);
     }
+    if (memory_) {
+      const MemoryTotal& memory = cells.total.memory;
+      const auto bytes = [](uint64_t of) { return ReportCell(of, FormatAmount(static_cast<double>(of))); };
+      add(alone("allocated"), "allocated_bytes", bytes(memory.allocated));
+      add(alone("freed"), "freed_bytes", bytes(memory.freed));
+      add(alone("peak"), "peak_bytes", bytes(memory.peak));
+      add(alone("held"), "held_bytes", bytes(memory.held));
+    }
     if (options_.times) add("", "raised", cells.total.raised);
   }
 
@@ -735,8 +850,9 @@ class StatsReport {
   const StatsBy by_;
   const Grouping& grouping_;
   const bool side_by_side_;
-  const bool reads_;  // false: only counts
-  const bool costs_;  // shows FLOPs and bytes
+  const bool reads_;   // false: only counts
+  const bool costs_;   // shows FLOPs and bytes
+  const bool memory_;  // some trace has it
   GlobMemo filter_;
   StatsPlaces places_;
   ShapeRules shape_rules_;
@@ -746,6 +862,8 @@ class StatsReport {
   absl::flat_hash_map<std::string_view, size_t> config_index_;  // identities into configs_
   absl::flat_hash_map<std::string, uint32_t> row_index_;        // into rows_
   bool has_times_ = false;
+  bool has_device_ = false;
+  std::vector<int64_t> device_ns_;                    // of each trace
   std::vector<std::pair<size_t, uint64_t>> untimed_;  // traces, and how many of their calls have no times
   StatsSort sort_ = StatsSort::kCalls;
   std::map<int, TotalsOfTraces> levels_;
@@ -792,7 +910,9 @@ const Choices<StatsSort>& StatsSorts() {
                                                            {"name", StatsSort::kName},
                                                            {"first", StatsSort::kFirst},
                                                            {"flops", StatsSort::kFlops},
-                                                           {"bytes", StatsSort::kBytes}});
+                                                           {"bytes", StatsSort::kBytes},
+                                                           {"device", StatsSort::kDevice},
+                                                           {"memory", StatsSort::kMemory}});
   return sorts;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "nlohmann/json.hpp"
+#include "serialize/model/device_work.h"
 #include "serialize/model/graph_calls.h"
 #include "serialize/model/levels.h"
 #include "serialize/model/tensor_notes.h"
@@ -453,10 +454,10 @@ TEST(StatsReport, Modules) {
   options.grouping.by = StatsBy::kModule;
   EXPECT_EQ(Stats({&trace}, options),
             "11 calls of 6 APIs in 6 configs, self time 3.19 us\n\n"
-            "calls  calls %  APIs  configs     time  self time  self %  module\n"
-            "    6   54.55%     3        3  1.10 us    1.10 us  34.48%  fc (1) (Linear)\n"
-            "    4   36.36%     2        2  3.18 us    2.08 us  65.20%  Net_0\n"
-            "    1    9.09%     1        1    10 ns      10 ns   0.31%  (no module)\n");
+            "calls  calls %  APIs  configs     time  forward  backward    total  total %  module\n"
+            "    6   54.55%     3        3  1.10 us  1.10 us      0 ns  1.10 us   34.48%  fc (1) (Linear)\n"
+            "    4   36.36%     2        2  3.18 us  2.08 us      0 ns  2.08 us   65.20%  Net_0\n"
+            "    1    9.09%     1        1    10 ns    10 ns      0 ns    10 ns    0.31%  (no module)\n");
   options.levels = {1};
   options.format = StatsFormat::kJson;
   const json modules = json::parse(Stats({&trace}, options))["modules"];
@@ -470,6 +471,92 @@ TEST(StatsReport, Modules) {
   std::ostringstream out;
   EXPECT_THAT(std::string(WriteStats(Named({&without}), options, &out).message()),
               HasSubstr("a has no calls of modules: record them with torchtrace run --levels 3"));
+}
+
+// The self times of the rows of modules, in ns: forward and backward, or null and the total.
+std::map<std::string, std::pair<json, json>> TimesOfModules(FakeTrace* trace) {
+  StatsOptions options;
+  options.grouping.by = StatsBy::kModule;
+  options.format = StatsFormat::kJson;
+  std::map<std::string, std::pair<json, json>> times;
+  const json stats = json::parse(Stats({trace}, options));
+  for (const json& row : stats["modules"]) {
+    const bool divided = !row["forward_ns"].is_null();
+    times[row["module"].is_null() ? "none" : row["module"].get<std::string>()] = {
+        row["forward_ns"], divided ? row["backward_ns"] : row["self_time_ns"]};
+  }
+  return times;
+}
+
+void CallFor(FakeTrace* trace, const Config& config, int64_t ns, const RecordFacts& facts = {}) {
+  trace->Enter(config);
+  trace->SetFacts(facts);
+  trace->Wait(ns);
+  trace->Leave();
+}
+
+TEST(StatsReport, BackwardCallsBelongToTheModuleOfTheirForwardCall) {
+  FakeTrace trace;
+  const Config mm = MakeConfig(2, "aten::mm");
+  trace.Enter(Module("torch.nn.Linear", "a"));
+  CallFor(&trace, mm, 100, {.thread = 1, .sequence = 2});
+  trace.Leave();
+  trace.Enter(Module("torch.nn.Linear", "b"));
+  CallFor(&trace, mm, 200, {.thread = 1, .sequence = 3});
+  trace.Leave();
+  const std::map<std::string, std::pair<json, json>> forward = TimesOfModules(&trace);
+  // Another thread runs the nodes: the first of two that `b` made, that of `a`, and one that nobody made.
+  trace.In(0, 1);
+  CallFor(&trace, mm, 1000, {.scope = kBackwardScope, .thread = 2, .sequence = 3, .forward_thread = 1});
+  CallFor(&trace, mm, 3000, {.scope = kBackwardScope, .thread = 2, .sequence = 1, .forward_thread = 1});
+  // It makes a node itself, which is run later.
+  CallFor(&trace, mm, 5000, {.scope = kBackwardScope, .thread = 2, .sequence = 0});
+  CallFor(&trace, mm, 7000, {.scope = kBackwardScope, .thread = 2, .sequence = 0, .forward_thread = 2});
+  CallFor(&trace, mm, 9000, {.scope = kBackwardScope, .thread = 2, .sequence = 50, .forward_thread = 1});
+  // A module that a node calls anew, such as a checkpointed one.
+  trace.Enter(Module("torch.nn.Linear", "b"));
+  CallFor(&trace, mm, 20'000, {.scope = kBackwardScope, .thread = 2, .sequence = 1, .forward_thread = 1});
+  trace.Leave();
+  const std::map<std::string, std::pair<json, json>> times = TimesOfModules(&trace);
+  const int64_t tick = times.at("a").second.get<int64_t>() - 15'000;
+  EXPECT_GE(tick, 0);
+  EXPECT_LT(tick, 100);
+  EXPECT_EQ(times.at("a").first, forward.at("a").first);
+  EXPECT_NEAR(times.at("b").second.get<int64_t>(), 21'000, 100);
+  EXPECT_NEAR(times.at("none").second.get<int64_t>(), 9000, 100);
+}
+
+TEST(StatsReport, WhatAnOptimizerDoesIsOneRow) {
+  FakeTrace trace;
+  const Config add = MakeConfig(2, "aten::add_.Tensor");
+  const auto scope = [](const char* name) {
+    return MakeConfig(2, "profiler::_record_function_enter_new", {TextValue(name)});
+  };
+  const Config end = MakeConfig(2, "profiler::_record_function_exit._RecordFunction");
+  trace.Call(scope("step 3"));
+  CallFor(&trace, add, 100);
+  trace.Call(scope("Optimizer.step#SGD.step"));
+  CallFor(&trace, add, 1000);
+  trace.Call(scope("mine"));
+  CallFor(&trace, add, 1000);
+  trace.Call(end);
+  CallFor(&trace, add, 1000);
+  trace.Enter(Module("torch.nn.Linear", "in_closure"));
+  CallFor(&trace, add, 50'000);
+  trace.Leave();
+  trace.Call(end);
+  CallFor(&trace, add, 100);
+  trace.Call(end);
+  CallFor(&trace, MakeConfig(2, "aten::_foreach_norm.Scalar"), 10'000);
+  CallFor(&trace, MakeConfig(2, "aten::_fused_sdp_choice"), 100);
+  trace.Enter(MakeConfig(4, "Optimizer.zero_grad#SGD.zero_grad"));
+  CallFor(&trace, add, 100'000);
+  trace.Leave();
+  const std::map<std::string, std::pair<json, json>> times = TimesOfModules(&trace);
+  EXPECT_EQ(times.at("optimizer").first, nullptr);
+  EXPECT_NEAR(times.at("optimizer").second.get<int64_t>(), 113'000, 200);
+  EXPECT_NEAR(times.at("in_closure").first.get<int64_t>(), 50'000, 100);
+  EXPECT_NEAR(times.at("none").first.get<int64_t>(), 300, 100);
 }
 
 TEST(StatsReport, Tags) {
@@ -797,6 +884,51 @@ TEST(StatsReport, LaterNumbers) {
   EXPECT_EQ(StatsJson({&trace}, options)["apis"].size(), 1u);
 }
 
+// Work counts for the call that launched it and for those around it, once in a row, also after their ends.
+TEST(StatsReport, DeviceTimes) {
+  const auto work = [](int64_t ns) {
+    std::string bytes;
+    AppendDeviceWork({.start_ns = 1'000'000, .duration_ns = ns}, &bytes);
+    return bytes;
+  };
+  FakeTrace trace(json{{"device_names", {{"1", "a_kernel"}}}});
+  trace.Enter(MakeConfig(1, "torch.f"));
+  trace.Enter(MakeConfig(2, "aten::f"));
+  trace.Enter(MakeConfig(2, "aten::f", {IntValue(1)}));
+  trace.Leave();
+  trace.Leave();
+  trace.Leave();
+  trace.Call(MakeConfig(2, "aten::g"));
+  trace.Later(2, LaterOf::kDeviceWork, work(100) + work(20));
+  trace.Later(1, LaterOf::kDeviceWork, work(30));
+  trace.Later(3, LaterOf::kDeviceWork, work(50));
+  StatsOptions options;
+  options.sort = StatsSort::kDevice;
+  json result = StatsJson({&trace}, options);
+  EXPECT_EQ(result["total_device_ns"], 200);
+  EXPECT_EQ(result["by_level"][0]["total_device_ns"], 150);
+  EXPECT_EQ(result["by_level"][1]["total_device_ns"], 200);
+  const auto rows = [&result](const char* list) {
+    std::map<std::string, int64_t> ns;
+    for (const json& row : result[list]) ns[row.begin()->dump()] = row["device_ns"];
+    return ns;
+  };
+  EXPECT_EQ(rows("apis"),
+            (std::map<std::string, int64_t>{{"\"torch.f\"", 150}, {"\"aten::f\"", 150}, {"\"aten::g\"", 50}}));
+  EXPECT_EQ(result["apis"][2]["device_percent"], 25.0);
+  options.grouping.by = StatsBy::kThread;
+  result = StatsJson({&trace}, options);
+  EXPECT_EQ(result["threads"][0]["device_ns"], 200);
+  // Of calls that the filter leaves out nothing counts.
+  options.grouping.by = StatsBy::kApi;
+  options.levels = {1};
+  result = StatsJson({&trace}, options);
+  EXPECT_EQ(result["total_device_ns"], 150);
+  options.times = false;
+  options.sort.reset();
+  EXPECT_FALSE(StatsJson({&trace}, options)["apis"][0].contains("device_ns"));
+}
+
 TEST(StatsReport, NumbersOfSeveralTraces) {
   FakeTrace one(kWithNumbers), two(kWithNumbers), none;
   AddCallsWithNumbers(&one);
@@ -892,9 +1024,9 @@ TEST(StatsReport, ChoicesAreNamed) {
   EXPECT_EQ(*StatsFormats().Parse("markdown"), StatsFormat::kMarkdown);
   EXPECT_EQ(*StatsSorts().Parse("self"), StatsSort::kSelf);
   EXPECT_EQ(*StatsSorts().Parse("first"), StatsSort::kFirst);
-  EXPECT_EQ(
-      StatsSorts().Parse("tme").status().message(),
-      "cannot sort by \"tme\", did you mean time? (known: calls, configs, time, self, name, first, flops, bytes)");
+  EXPECT_EQ(StatsSorts().Parse("tme").status().message(),
+            "cannot sort by \"tme\", did you mean time? (known: calls, configs, time, self, name, first, flops, bytes, "
+            "device, memory)");
 }
 
 }  // namespace

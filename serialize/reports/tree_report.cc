@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
@@ -23,7 +24,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr char kImport[] = "(import)";
 constexpr int kTimeWidth = 8;
 constexpr uint32_t kMostIndent = 100;
 
@@ -38,7 +38,7 @@ class TreeReport {
         tree_({.label = [this](const CallRecord& record) { return Label(record); },
                .backward_at_forward = options.backward_at_forward,
                .backward = [this](const CallRecord& record) { return BackwardLabel(record); },
-               .closed = options.imports ? std::nullopt : std::optional(labels_.Other(kImport)),
+               .closed = [this](uint32_t label) { return imports_.contains(label); },
                .fold_equal = options.by == LabelBy::kLine}) {}
 
   absl::Status Run() {
@@ -48,7 +48,11 @@ class TreeReport {
     if (absl::Status s = labels_.Check(); !s.ok()) return s;
     if (options_.backward_at_forward && backward_ == 0 && calls_ > 0) {
       return absl::FailedPreconditionError(
-          "no call of the trace is a backward one: torchtrace run --levels 4 records them");
+          "no call of the trace is a backward one: torchtrace run --levels 2,3 or --levels 4 records them");
+    }
+    if (options_.backward_at_forward && tree_.moved() == 0 && calls_ > 0) {
+      return absl::FailedPreconditionError(
+          "no backward call of the trace has its forward call in it, or in what the filters leave");
     }
     children_ = tree_.Children();
     for (std::vector<uint32_t>& of_node : children_) Sort(&of_node);
@@ -63,7 +67,9 @@ class TreeReport {
     if (record.config == kLostId || !selector_.Accepts(record)) return std::nullopt;
     ++calls_;
     backward_ += record.facts.forward_thread != 0;
-    if (!options_.imports && options_.by == LabelBy::kApi && IsImport(record)) return labels_.Other(kImport);
+    if (!options_.imports && options_.by == LabelBy::kApi && IsImport(record)) {
+      return *imports_.insert(labels_.Other(ImportText(record))).first;
+    }
     return labels_.Of(record);
   }
 
@@ -77,6 +83,12 @@ class TreeReport {
     if (record.level != kFrameLevel) return false;
     const ConfigHead head = ReadConfigHead(trace_->identity(record.config));
     return head.api.ends_with(".<module>") && head.api != "__main__.<module>";
+  }
+
+  // `(import torch)`: the imports of a library are one node.
+  std::string ImportText(const CallRecord& record) const {
+    const std::string module(ReadConfigHead(trace_->identity(record.config)).api);
+    return absl::StrCat("(import ", module.substr(0, module.find('.')), ")");
   }
 
   uint64_t Weight(uint32_t i) const {
@@ -227,6 +239,7 @@ class TreeReport {
   std::ostream* const out_;
   CallSelector selector_;
   CallLabels labels_;
+  absl::flat_hash_set<uint32_t> imports_;  // labels
   CallTree tree_;
   std::vector<std::vector<uint32_t>> children_;  // by node, in the order shown
   std::optional<std::vector<bool>> chosen_;      // by node: whether it is shown; nullopt: all are

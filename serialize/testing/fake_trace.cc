@@ -117,17 +117,30 @@ void FakeTrace::Later(uint64_t call, LaterOf of, std::string notes) {
   Texts& texts = texts_.emplace_back();
   (of == LaterOf::kArguments ? texts.notes
    : of == LaterOf::kResult  ? texts.result_notes
-                             : texts.written) = std::move(notes);
+   : of == LaterOf::kWritten ? texts.written
+                             : texts.device_work) = std::move(notes);
+}
+
+void FakeTrace::Memory(const MemoryEvent& event) {
+  CallRecord& record = Add(CallRecord::kMemory);
+  record.memory = event;
+  record.depth = static_cast<uint32_t>(Open().size());
+  record.tags = tags_now_;
+  record.call = Open().empty() ? kNoCall : Open().back().call;
+  record.config = Open().empty() ? kLostId : Open().back().config;
+  record.variant = Open().empty() ? kLostId : Open().back().variant;
 }
 
 absl::Status FakeTrace::Read(const Visitor& visitor) {
   for (size_t i = 0; i < records_.size(); ++i) {
     CallRecord record = records_[i];
-    if (record.kind == CallRecord::kLater && !shows_later()) continue;
+    if (record.kind == CallRecord::kLater && !shown().later) continue;
+    if (record.kind == CallRecord::kMemory && !shown().memory) continue;
     const Texts& texts = texts_[i];
     record.exception = texts.exception;
     record.notes = texts.notes;
     record.result = {texts.values, texts.result_notes, texts.written};
+    record.device_work = texts.device_work;
     if (absl::Status s = visitor(record); !s.ok()) return s;
   }
   return absl::OkStatus();
@@ -181,7 +194,7 @@ std::unique_ptr<FakeTrace> WithLaterNumbers(Trace* from, uint32_t seed, size_t m
   const absl::Status read = from->Read([&](const CallRecord& record) {
     ++records;
     to->In(record.process, record.thread);
-    to->Tag(from->tags(record.tags));
+    to->Tag(from->all_tags(record.tags));
     if (record.kind == CallRecord::kEnter) {
       to->Enter(ReadableConfig(from->identity(record.config)), from->facets(record.variant),
                 without_numbers(record, LaterOf::kArguments, record.notes));

@@ -54,6 +54,8 @@ class FakeTrace : public Trace {
   void Raise(std::string_view exception);
   // Notes on a call that was entered earlier, by its number in the trace.
   void Later(uint64_t call, LaterOf of, std::string notes);
+  // Within the innermost open call of the thread.
+  void Memory(const MemoryEvent& event);
   void Call(const Config& config, std::string_view facets = "") {
     Enter(config, facets);
     Leave();
@@ -70,6 +72,8 @@ class FakeTrace : public Trace {
   std::string_view facets(VariantId variant) const override { return variants_[variant].second; }
   ConfigId config_of(VariantId variant) const override { return variants_[variant].first; }
   std::string_view tags(uint32_t id) const override { return tags_.text(id); }
+  std::string_view all_tags(uint32_t id) const override { return tags_.all(id); }
+  const StepMarks& steps(uint32_t id) const override { return tags_.steps(id); }
   const StackTable& stacks() const override { return no_stacks_; }
   LogSource log_source(size_t) const override { return {}; }
   const std::vector<ProcessInfo>& processes() const override { return processes_; }
@@ -86,7 +90,7 @@ class FakeTrace : public Trace {
   std::vector<std::pair<ConfigId, std::string>> variants_;
   std::vector<CallRecord> records_;
   struct Texts {
-    std::string exception, notes, values, result_notes, written;
+    std::string exception, notes, values, result_notes, written, device_work;
   };
   std::vector<Texts> texts_;  // by record
   std::map<std::pair<uint32_t, uint32_t>, std::vector<CallRecord>> open_;

@@ -293,6 +293,28 @@ void WriteNumbersLog(const std::string& path) {
   LogWriter::Close(frame, calls.calls());
 }
 
+void WriteMemoryLog(const std::string& path) {
+  const auto writer = LogWriter::Create(path).value();
+  ASSERT_TRUE(writer->AppendMetadata(R"({"format":1,"memory":true,"levels":[1]})").ok());
+  const Frame frame = writer->Reserve(FrameType::kCalls, 1000).value();
+  CallWriter calls(frame);
+  calls.Thread(0, 4711, 1000, 0, 0, "main");
+  calls.Memory({.address = 64, .bytes = 100}, 1002);
+  const uint64_t add = calls.Define(SampleIdentity(1, "torch.add"), "");
+  calls.Enter(add, 1005);
+  calls.Enter(add, 1006);
+  calls.Memory({.address = 0x7f0012345640, .bytes = 4096}, 1007);
+  calls.Leave(1010);
+  calls.Memory({.freed = true, .address = 64}, 1012);
+  calls.Memory({.device = {MemoryKind::kCuda, 3}, .address = 64, .bytes = 512}, 1013);
+  calls.Leave(1020);
+  calls.Thread(1, 4712, 1025, 0, 0, "worker");
+  calls.Memory({.freed = true, .address = 0x7f0012345640}, 1030);
+  calls.Enter(add, 1035);
+  calls.Leave(1040);
+  LogWriter::Close(frame, calls.calls());
+}
+
 void WriteLaterLog(const std::string& path) {
   const auto writer = LogWriter::Create(path).value();
   ASSERT_TRUE(writer->AppendMetadata(R"({"format":1,"numbers":"all","levels":[2]})").ok());
@@ -377,10 +399,12 @@ std::string NotesText(const char* lead, std::string_view notes) {
 std::string DumpTrace(Trace* trace) {
   std::string dump;
   const LaterNotesShown shown(trace);
+  const MemoryShown shown_too(trace);
   const absl::Status status = trace->ReadCounted([&](const CallRecord& record) {
-    static constexpr const char* kKinds[] = {"enter", "leave", "raise", "later"};
-    absl::StrAppendFormat(&dump, "%6d %d/%d %s%s #%d", record.time_ns, record.process, record.thread,
-                          std::string(2 * record.depth, ' '), kKinds[record.kind], record.call);
+    static constexpr const char* kKinds[] = {"enter", "leave", "raise", "later", "memory"};
+    absl::StrAppendFormat(&dump, "%6d %d/%d %s%s", record.time_ns, record.process, record.thread,
+                          std::string(2 * record.depth, ' '), kKinds[record.kind]);
+    if (record.call != kNoCall) absl::StrAppendFormat(&dump, " #%d", record.call);
     if (record.parent != kNoCall) absl::StrAppendFormat(&dump, " in #%d", record.parent);
     if (record.thread == kNoThread) absl::StrAppendFormat(&dump, " %d times", record.count);
     if (record.kind == CallRecord::kEnter) {
@@ -400,6 +424,10 @@ std::string DumpTrace(Trace* trace) {
                               facts.id);
       }
       dump += NotesText(", ", record.notes);
+    } else if (record.kind == CallRecord::kMemory) {
+      const MemoryEvent& memory = record.memory;
+      absl::StrAppendFormat(&dump, " %s %d/%d at %d: %d bytes", memory.freed ? "freed" : "allocated",
+                            static_cast<int>(memory.device.kind), memory.device.index, memory.address, memory.bytes);
     } else if (record.kind == CallRecord::kLater) {
       const std::string_view api = ApiOf(trace->identity(record.config));
       absl::StrAppendFormat(&dump, " %s level %d variant %d", std::string(api), record.level, record.variant);
@@ -451,6 +479,12 @@ class ThreadHashes {
     const auto number = [&](uint64_t call) { return call == kNoCall ? kNoCall : thread.numbers.at(call); };
     if (record.kind == CallRecord::kEnter) thread.numbers.emplace(record.call, thread.numbers.size());
     ++thread.records;
+    if (record.kind == CallRecord::kMemory) {
+      thread.hash = absl::HashOf(thread.hash, number(record.call), record.depth, record.config, record.time_ns,
+                                 record.memory.freed, static_cast<int>(record.memory.device.kind),
+                                 record.memory.device.index, record.memory.address, record.memory.bytes);
+      return;
+    }
     thread.hash = absl::HashOf(thread.hash, static_cast<int>(record.kind), record.level, record.depth,
                                trace_.identity(record.config), trace_.facets(record.variant), number(record.call),
                                record.count, trace_.tags(record.tags), record.notes, record.result.values,
@@ -500,6 +534,7 @@ std::string CompareReadings(const std::string& path) {
   if (!one_pass.ok() || !ordered.ok()) return one_pass.status() == ordered.status() ? "" : "only one can be opened";
   ThreadHashes threads(**one_pass), all(**ordered);
   const LaterNotesShown shown_once(one_pass->get()), shown_in_order(ordered->get());
+  const MemoryShown memory_once(one_pass->get()), memory_in_order(ordered->get());
   absl::Status status = (*one_pass)->ReadThreads([&](const CallRecord& record) { threads.Add(record); });
   status.Update((*ordered)->ReadCounted([&](const CallRecord& record) {
     all.Add(record);

@@ -36,8 +36,8 @@ void CallTree::Add(const CallRecord& record) {
 void CallTree::Enter(const CallRecord& record, Thread* thread) {
   const bool is_outermost = thread->open.empty();
   uint32_t parent = is_outermost ? thread->root : thread->open.back().node;
-  if (options_.closed.has_value() && !is_outermost && nodes_[parent].label == *options_.closed) return;
-  const uint32_t* const forward = options_.backward_at_forward ? forward_nodes_.Find(record.facts) : nullptr;
+  if (options_.closed && !is_outermost && options_.closed(nodes_[parent].label)) return;
+  const uint32_t* const forward = options_.backward_at_forward ? forward_nodes_.Find(record) : nullptr;
   std::optional<uint32_t> label = options_.label(record);
   const bool labelled = label.has_value();
   // A call inside another moved one, of the same forward call, is a part of it.
@@ -46,16 +46,17 @@ void CallTree::Enter(const CallRecord& record, Thread* thread) {
   if (!labelled && forward != nullptr && !is_part && options_.backward) label = options_.backward(record);
   if (!label.has_value() && is_outermost && options_.outside) label = options_.outside(record);
   if (!label.has_value()) {
-    if (options_.backward_at_forward && !is_outermost) forward_nodes_.Add(record.facts, parent);
+    if (options_.backward_at_forward && !is_outermost) forward_nodes_.Add(record, parent);
     return;
   }
   if (options_.fold_equal && !is_outermost && nodes_[parent].label == *label) return;
   const bool moved = forward != nullptr && (labelled || !is_part);
   if (moved) parent = *forward;
+  moved_ += moved ? record.count : 0;
   const uint32_t node = NodeOf(parent, *label);
   nodes_[node].calls += record.count;
   nodes_[node].timed = nodes_[node].timed || IsTimed(record);
-  if (options_.backward_at_forward) forward_nodes_.Add(record.facts, node);
+  if (options_.backward_at_forward) forward_nodes_.Add(record, node);
   thread->open.push_back({.call = record.call, .node = node, .start_ns = record.time_ns, .moved = moved});
 }
 
@@ -84,6 +85,7 @@ CallTree::Thread& CallTree::ThreadOf(const CallRecord& record) {
     at->second.root = static_cast<uint32_t>(nodes_.size());
     nodes_.emplace_back();
     threads_[key] = at->second.root;
+    of_root_[at->second.root] = &at->second;
   }
   last_key_ = key;
   last_ = &at->second;
@@ -111,7 +113,18 @@ void CallTree::Close(Thread* thread, int64_t end_ns) {
   const int64_t own_ns = duration_ns - call.moved_ns;
   node.total_ns += own_ns;
   if (call.moved) {
-    for (uint32_t i = node.parent; i != CallNode::kNone; i = nodes_[i].parent) nodes_[i].total_ns += own_ns;
+    uint32_t root = call.node;
+    while (nodes_[root].parent != CallNode::kNone) {
+      root = nodes_[root].parent;
+      nodes_[root].total_ns += own_ns;
+    }
+    if (Thread* const waiting = of_root_.at(root); waiting != thread && !waiting->open.empty()) {
+      OpenCall& wait = waiting->open.back();
+      const int64_t most_ns = std::max<int64_t>(end_ns - wait.start_ns - wait.inside_ns, 0);
+      const int64_t ns = std::min(own_ns, most_ns);
+      wait.inside_ns += ns;
+      wait.moved_ns += ns;
+    }
   }
   const int64_t moved_ns = call.moved ? duration_ns : call.moved_ns;
   if (thread->open.empty()) {

@@ -12,7 +12,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
-#include "serialize/trace/forward_calls.h"
+#include "serialize/trace/node_makers.h"
 #include "serialize/trace/trace.h"
 
 namespace torchtrace {
@@ -37,13 +37,14 @@ struct CallTreeOptions {
   std::function<std::optional<uint32_t>(const CallRecord&)> label;
   // The label of a call without a label and without a node around it; nullopt: it is not a node.
   std::function<std::optional<uint32_t>(const CallRecord&)> outside = nullptr;
-  // Puts backward calls of level 4 under their forward call, or under the node around that. Their time counts for that
-  // node instead of the calls around them.
+  // Puts backward calls of level 4, or of level 2 beside modules, under their forward call, or under the node around
+  // that. Their time counts for that node instead of the calls around them, and instead of the call by which the
+  // forward call's thread waits for them.
   bool backward_at_forward = false;
   // The label of such a backward call if it has no label.
   std::function<std::optional<uint32_t>(const CallRecord&)> backward = nullptr;
-  // Calls inside of calls with this label are not nodes.
-  std::optional<uint32_t> closed = {};
+  // Calls inside of calls with such a label are not nodes.
+  std::function<bool(uint32_t)> closed = nullptr;
   // A call with the label of the call around it is not a node.
   bool fold_equal = false;
 };
@@ -66,6 +67,8 @@ class CallTree {
   // Each node's children, in the order of their first calls.
   std::vector<std::vector<uint32_t>> Children() const;
   bool has_times() const { return has_times_; }
+  // How many backward calls were put under their forward calls.
+  uint64_t moved() const { return moved_; }
 
  private:
   struct OpenCall {
@@ -92,7 +95,9 @@ class CallTree {
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> threads_;
   std::map<std::pair<uint32_t, uint32_t>, Thread> open_;
   std::map<uint32_t, int64_t> last_ns_;  // by process
-  ForwardCalls<uint32_t> forward_nodes_;
+  absl::flat_hash_map<uint32_t, Thread*> of_root_;
+  uint64_t moved_ = 0;
+  NodeMakers<uint32_t> forward_nodes_;
   std::pair<uint32_t, uint32_t> last_key_;
   Thread* last_ = nullptr;
   bool has_times_ = false;

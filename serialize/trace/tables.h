@@ -17,6 +17,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/string_view.h"
 #include "serialize/base/bytes.h"
+#include "serialize/model/step_marks.h"
 
 namespace torchtrace {
 
@@ -196,7 +197,7 @@ inline constexpr uint32_t kNoTags = 0;
 // The tags of calls (docs/FORMAT.md), as JSON texts with small numbers. Not thread-safe.
 class TagTable {
  public:
-  TagTable() { texts_.emplace_back(); }
+  TagTable() { entries_.emplace_back(); }
   TagTable(const TagTable&) = delete;
   TagTable& operator=(const TagTable&) = delete;
 
@@ -205,17 +206,30 @@ class TagTable {
     if (text.empty()) return kNoTags;
     const absl::string_view key(text.data(), text.size());
     if (const auto known = ids_.find(key); known != ids_.end()) return known->second;
-    const std::string& kept = texts_.emplace_back(text);
-    const auto id = static_cast<uint32_t>(texts_.size() - 1);
-    ids_.emplace(absl::string_view(kept), id);
+    Entry& entry = entries_.emplace_back();
+    entry.all = text;
+    entry.steps = TakeStepMarks(text, &entry.program);
+    const auto id = static_cast<uint32_t>(entries_.size() - 1);
+    ids_.emplace(absl::string_view(entry.all), id);
     return id;
   }
 
-  // Valid as long as the table; empty for unknown numbers.
-  std::string_view text(uint32_t id) const { return id < texts_.size() ? std::string_view(texts_[id]) : ""; }
+  // These are valid as long as the table; empty for unknown numbers.
+  // The program's own tags.
+  std::string_view text(uint32_t id) const { return At(id).program; }
+  // With the marks of steps.
+  std::string_view all(uint32_t id) const { return At(id).all; }
+  const StepMarks& steps(uint32_t id) const { return At(id).steps; }
 
  private:
-  std::deque<std::string> texts_;  // by number; never move
+  struct Entry {
+    std::string all;
+    std::string program;
+    StepMarks steps;
+  };
+  const Entry& At(uint32_t id) const { return entries_[id < entries_.size() ? id : kNoTags]; }
+
+  std::deque<Entry> entries_;  // by number; never move
   absl::flat_hash_map<absl::string_view, uint32_t> ids_;
 };
 

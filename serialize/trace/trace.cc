@@ -193,7 +193,12 @@ ProcessMetadata ParseProcessMetadata(const json& metadata) {
   known.stacks = OptionalText(metadata, "stacks");
   known.stack_format = OptionalText(metadata, "stack_format");
   known.numbers = Member(metadata, "numbers").is_string();
+  known.device_times = Member(metadata, "device_names").is_object();
+  known.memory = Member(metadata, "memory") == true;
   known.paused = Member(metadata, "paused") == true;
+  for (const StepKind kind : {StepKind::kStep, StepKind::kTag}) {
+    if (TextMember(metadata, "steps_by") == StepKindName(kind)) known.steps_by = kind;
+  }
 
   const json& clock = Member(metadata, "clock");
   known.has_clock = FindMember(metadata, "clock") != nullptr;
@@ -207,6 +212,9 @@ ProcessMetadata ParseProcessMetadata(const json& metadata) {
   const std::optional<int64_t> began = IntMember(clock, "origin_monotonic_ns");
   const std::optional<int64_t> ended = IntMember(end, "monotonic_ns");
   if (began && ended && *ended >= *began) known.duration_ns = *ended - *began;
+  std::string others;
+  if (const json& steps = Member(end, "steps"); steps.is_object())
+    known.last_steps = TakeStepMarks(steps.dump(), &others);
   CountGetters(metadata, end, &known);
   CountLeftOut(metadata, end, &known);
   known.cut = CountsMember(end, "cut");

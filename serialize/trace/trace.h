@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "nlohmann/json_fwd.hpp"
 #include "serialize/model/call_extras.h"
+#include "serialize/model/memory_event.h"
 #include "serialize/trace/tables.h"
 
 namespace torchtrace {
@@ -62,12 +63,18 @@ struct ProcessMetadata {
   std::vector<int> levels;
   std::optional<std::string> stacks;
   std::optional<std::string> stack_format;
-  bool numbers = false;  // of tensors
+  bool numbers = false;       // of tensors
+  bool memory = false;        // allocated and freed
+  bool device_times = false;  // of the work on devices that calls launched
 
   bool has_clock = false;
   std::optional<int64_t> origin_realtime_ns;
 
   bool paused = false;  // for some of the time
+
+  // By what it had steps, and, if the end tells, where it was in them.
+  StepKind steps_by = StepKind::kForward;
+  StepMarks last_steps;
 
   // How it ended.
   std::optional<int64_t> exit_code;
@@ -174,8 +181,12 @@ struct CallRecord {
     kLeave,
     kRaise,
     // Notes on tensors of an earlier call: `call`, with its thread and configuration. They are in `notes`,
-    // `result.notes` or `result.written`, as its own are. Only for readers that ask (LaterNotesShown).
+    // `result.notes` or `result.written`, as its own are, or there is `device_work`. Only for readers that ask
+    // (LaterNotesShown).
     kLater,
+    // Memory that the thread allocated or freed: `memory`. `call`, `config` and the like are of its innermost open
+    // call, or none. Only for readers that ask (MemoryShown).
+    kMemory,
   } kind = kEnter;
   uint8_t level = 0;
   uint32_t process = 0;       // index into processes()
@@ -183,19 +194,21 @@ struct CallRecord {
   uint32_t depth = 0;         // calls open around it on its thread, including those without an entry
   ConfigId config = kLostId;  // leave and raise: of the call that ends
   VariantId variant = kLostId;
-  uint64_t call = 0;          // number of the call in the trace, from 0, by entry; leave: its entry's
-  uint64_t count = 1;         // from Trace::ReadCounted: the number of equal calls in a row
-  uint32_t tags = kNoTags;    // enter: Trace::tags
-  StackId stack = kNoStack;   // enter: Trace::stacks; where it was called
-  RecordFacts facts;          // enter, of level 4
-  std::string_view notes;     // enter: on its tensors (tensor_notes.h); valid during the visit
-  CallResult result;          // leave and raise: what was recorded of it; valid during the visit
-  uint64_t parent = kNoCall;  // innermost open call around it; kNoCall: none, or its entry isn't in the trace
+  uint64_t call = 0;             // number of the call in the trace, from 0, by entry; leave: its entry's
+  uint64_t count = 1;            // from Trace::ReadCounted: the number of equal calls in a row
+  uint32_t tags = kNoTags;       // enter: Trace::tags
+  StackId stack = kNoStack;      // enter: Trace::stacks; where it was called
+  RecordFacts facts;             // enter, of level 4
+  std::string_view notes;        // enter: on its tensors (tensor_notes.h); valid during the visit
+  CallResult result;             // leave and raise: what was recorded of it; valid during the visit
+  std::string_view device_work;  // later: what it launched on devices (device_work.h); valid during the visit
+  uint64_t parent = kNoCall;     // innermost open call around it; kNoCall: none, or its entry isn't in the trace
   // CLOCK_MONOTONIC of the machine it ran on; if the process's metadata has no
   // clock, a number that never decreases.
   int64_t time_ns = 0;
   int64_t duration_ns = 0;     // leave and raise
   std::string_view exception;  // raise: the type's name; valid during the visit
+  MemoryEvent memory;          // memory
 
   // Of all `count` calls, limited so that sums don't overflow.
   int64_t total_duration_ns() const {
@@ -213,6 +226,12 @@ struct CallOrder {
   uint64_t number = 0;
 
   friend auto operator<=>(const CallOrder&, const CallOrder&) = default;
+};
+
+// Which records readings of a trace show beside entries and ends.
+struct RecordsShown {
+  bool later = false;
+  bool memory = false;
 };
 
 class Trace {
@@ -258,6 +277,13 @@ class Trace {
   // The tags for CallRecord::tags, which the program set for the calls: a JSON object's
   // text, or empty. Valid as long as the trace.
   virtual std::string_view tags(uint32_t id) const = 0;
+  // The same with the marks of steps (step_marks.h), for writers of traces.
+  virtual std::string_view all_tags(uint32_t id) const { return tags(id); }
+  // Where in the program's steps the calls were. Valid as long as the trace.
+  virtual const StepMarks& steps(uint32_t) const {
+    static const StepMarks none;
+    return none;
+  }
 
   // The stacks that CallRecords refer to; grows during Read. Valid as long as the trace.
   virtual const StackTable& stacks() const = 0;
@@ -269,28 +295,47 @@ class Trace {
   // The log of a process of processes(), for TraceWriter::CopyCalls.
   virtual LogSource log_source(size_t process) const = 0;
 
-  bool shows_later() const { return shows_later_; }
+  const RecordsShown& shown() const { return shown_; }
+  bool shows_later() const { return shown_.later; }
 
  protected:
   friend class LaterNotesShown;
-  virtual void SetShowsLater(bool shows) { shows_later_ = shows; }
+  friend class MemoryShown;
+  virtual void SetShown(RecordsShown shown) { shown_ = shown; }
 
  private:
-  bool shows_later_ = false;
+  RecordsShown shown_;
 };
 
 // While it lives, readings of the trace show records of kind kLater too. They keep something of each thread's last
 // kRecentCalls calls.
 class LaterNotesShown {
  public:
-  explicit LaterNotesShown(Trace* trace, bool shows = true) : trace_(trace), before_(trace->shows_later()) {
-    trace->SetShowsLater(shows);
+  explicit LaterNotesShown(Trace* trace, bool shows = true) : trace_(trace), before_(trace->shown().later) {
+    Set(shows);
   }
-  ~LaterNotesShown() { trace_->SetShowsLater(before_); }
+  ~LaterNotesShown() { Set(before_); }
   LaterNotesShown(const LaterNotesShown&) = delete;
   LaterNotesShown& operator=(const LaterNotesShown&) = delete;
 
  private:
+  void Set(bool shows) { trace_->SetShown({shows, trace_->shown().memory}); }
+
+  Trace* const trace_;
+  const bool before_;
+};
+
+// While it lives, readings of the trace show records of kind kMemory too.
+class MemoryShown {
+ public:
+  explicit MemoryShown(Trace* trace, bool shows = true) : trace_(trace), before_(trace->shown().memory) { Set(shows); }
+  ~MemoryShown() { Set(before_); }
+  MemoryShown(const MemoryShown&) = delete;
+  MemoryShown& operator=(const MemoryShown&) = delete;
+
+ private:
+  void Set(bool shows) { trace_->SetShown({trace_->shown().later, shows}); }
+
   Trace* const trace_;
   const bool before_;
 };

@@ -25,6 +25,8 @@ class SelectedCalls {
 
   // Call it for each record of the trace, in order.
   bool Wants(const CallRecord& record) {
+    // All of it: what is alive is known only if all ends are.
+    if (record.kind == CallRecord::kMemory) return true;
     // A call's end has its configuration, so there is no need to remember the entry.
     if (by_config_) return record.config != kLostId && selector_.AcceptsCall(record);
     if (record.kind == CallRecord::kLater) return RecentOf(record)->Find(record.call) != nullptr;

@@ -7,15 +7,18 @@ namespace torchtrace {
 absl::Status SelectedTrace::Prepare() {
   if (prepared_) return absl::OkStatus();
   const LaterNotesShown hidden(trace_.get(), false);
+  const MemoryShown hidden_too(trace_.get(), false);
   const absl::Status prepared = calls_.Prepare();
   prepared_ = prepared.ok();
   return prepared;
 }
 
-void SelectedTrace::SetShowsLater(bool shows) {
-  Trace::SetShowsLater(shows);
-  shown_.reset();
-  if (shows) shown_.emplace(trace_.get());
+void SelectedTrace::SetShown(RecordsShown shown) {
+  Trace::SetShown(shown);
+  later_shown_.reset();
+  memory_shown_.reset();
+  if (shown.later) later_shown_.emplace(trace_.get());
+  if (shown.memory) memory_shown_.emplace(trace_.get());
 }
 
 Trace::Visitor SelectedTrace::Selecting(const Visitor& visitor) {

@@ -37,17 +37,20 @@ class SelectedTrace final : public Trace {
   std::string_view facets(VariantId variant) const override { return trace_->facets(variant); }
   ConfigId config_of(VariantId variant) const override { return trace_->config_of(variant); }
   std::string_view tags(uint32_t id) const override { return trace_->tags(id); }
+  std::string_view all_tags(uint32_t id) const override { return trace_->all_tags(id); }
+  const StepMarks& steps(uint32_t id) const override { return trace_->steps(id); }
   const StackTable& stacks() const override { return trace_->stacks(); }
   const std::vector<ProcessInfo>& processes() const override { return trace_->processes(); }
   LogSource log_source(size_t process) const override { return trace_->log_source(process); }
 
  private:
-  void SetShowsLater(bool shows) override;
+  void SetShown(RecordsShown shown) override;
   absl::Status Prepare();
   Visitor Selecting(const Visitor& visitor);
 
   const std::unique_ptr<Trace> trace_;
-  std::optional<LaterNotesShown> shown_;
+  std::optional<LaterNotesShown> later_shown_;
+  std::optional<MemoryShown> memory_shown_;
   const CallSelection selection_;
   SelectedCalls calls_;
   bool prepared_ = false;

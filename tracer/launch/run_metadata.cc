@@ -112,9 +112,11 @@ std::string FormatRunMetadata(const RunMetadata& metadata, const RecordingOption
   }
   if (options.outputs) json["outputs"] = true;
   if (options.ids) json["ids"] = true;
+  if (options.memory) json["memory"] = true;
   if (options.int_ranges != WhichCalls::kNone) json["int_ranges"] = WhichCallsName(options.int_ranges);
   if (options.values != 0) json["values"] = options.values;
   if (options.numbers != WhichNumbers::kNone) json["numbers"] = WhichNumbersName(options.numbers);
+  if (options.device_times) json["device_times"] = true;
   if (metadata.switched_off.has_value()) {
     json["self_test"] = {{"failed", *metadata.switched_off}};
     if (!metadata.switched_off->empty()) json["not_seen"] = *metadata.switched_off;

@@ -93,11 +93,14 @@ std::string FormatLastWords(const LastWords& words, bool with_threads) {
     json += R"(,"stopped":)";
     AppendJson(words.stop_reason, &json);
   }
+  if (const std::string steps = WithStepMarks("", words.steps); !steps.empty())
+    absl::StrAppend(&json, R"(,"steps":)", steps);
   if (!words.notes.started.empty()) absl::StrAppend(&json, ",", StartedJson(words.notes.started));
   return json + "}}";
 }
 
-size_t FormatShortLastWords(const ProgramEnd& end, std::string_view stop_reason, char* json, size_t capacity) {
+size_t FormatShortLastWords(const ProgramEnd& end, std::string_view stop_reason, const StepMarks& steps, char* json,
+                            size_t capacity) {
   const char* const how = end.program_goes_on ? "program_goes_on" : end.signal != 0 ? "signal" : "exit_code";
   char number[16] = "true";
   if (!end.program_goes_on) snprintf(number, sizeof number, "%d", end.signal != 0 ? end.signal : end.exit_code);
@@ -107,10 +110,20 @@ size_t FormatShortLastWords(const ProgramEnd& end, std::string_view stop_reason,
   stopped[bytes] = '\0';
   // Escapes would take room and a JSON library.
   std::replace_if(stopped, stopped + bytes, [](char c) { return c < ' ' || c > '~' || c == '"' || c == '\\'; }, '?');
+  char marks[256] = "";
+  size_t marked = 0;
+  for (const StepKind kind : {StepKind::kForward, StepKind::kStep}) {
+    const StepMark& mark = steps.at(kind);
+    if (mark.number == 0) continue;
+    const char* const name = StepKindName(kind);
+    marked += static_cast<size_t>(snprintf(
+        marks + marked, sizeof marks - marked, R"(%s"@%s":%llu,"@%s_ns":%lld)", marked == 0 ? R"(,"steps":{)" : ",",
+        name, static_cast<unsigned long long>(mark.number), name, static_cast<long long>(mark.begin_ns)));
+  }
   const int length =
-      snprintf(json, capacity, R"({"end":{"%s":%s,"short":true,"units":%llu,"monotonic_ns":%llu%s%s%s}})", how, number,
-               static_cast<unsigned long long>(now.units), static_cast<unsigned long long>(now.monotonic_ns),
-               bytes == 0 ? "" : R"(,"stopped":")", stopped, bytes == 0 ? "" : "\"");
+      snprintf(json, capacity, R"({"end":{"%s":%s,"short":true,"units":%llu,"monotonic_ns":%llu%s%s%s%s%s}})", how,
+               number, static_cast<unsigned long long>(now.units), static_cast<unsigned long long>(now.monotonic_ns),
+               marks, marked == 0 ? "" : "}", bytes == 0 ? "" : R"(,"stopped":")", stopped, bytes == 0 ? "" : "\"");
   return static_cast<size_t>(length);
 }
 

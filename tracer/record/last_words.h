@@ -11,6 +11,8 @@
 #include <string>
 #include <string_view>
 
+#include "serialize/model/step_marks.h"
+
 namespace torchtrace {
 
 // The most bytes of the reason why recording stopped.
@@ -57,6 +59,7 @@ struct LastWords {
   uint64_t intern_resets = 0;
   uint64_t counted = 0;          // calls that are counted, not listed
   std::string_view stop_reason;  // empty: recording has not stopped early
+  StepMarks steps = {};          // where the program was in its steps
 
   ThreadTotals AllThreads() const {
     ThreadTotals all = others.value_or(ThreadTotals());
@@ -76,7 +79,8 @@ std::string StartedJson(const std::map<std::string, StartedTotals>& programs);
 // A JSON object's text.
 std::string FormatLastWords(const LastWords& words, bool with_threads);
 // A short version that always fits; async-signal-safe. Returns its size.
-size_t FormatShortLastWords(const ProgramEnd& end, std::string_view stop_reason, char* json, size_t capacity);
+size_t FormatShortLastWords(const ProgramEnd& end, std::string_view stop_reason, const StepMarks& steps, char* json,
+                            size_t capacity);
 
 }  // namespace torchtrace
 

@@ -42,12 +42,15 @@ constexpr int kMostLogsOfPid = 1000;
 constexpr size_t kMaxStartedBytes = 300;
 constexpr char kOtherStarted[] = "others";
 constexpr size_t kMaxErrorBytes = 300;
-constexpr char kLostLater[] = "numbers of tensors that came after their thread's end, or too late";
+constexpr char kLostLater[] = "numbers of tensors and device times that came after their thread's end, or too late";
 
 // Recording was paused for some time.
 constexpr char kPaused[] = R"({"paused":true})";
 // The user held calls back.
 constexpr char kHeldBack[] = R"({"held_back":true})";
+
+// By what readers find the program's steps, if not by calls of modules.
+std::string StepKindJson(StepKind kind) { return absl::StrCat(R"({"steps_by":")", StepKindName(kind), R"("})"); }
 
 std::atomic<Recorder*> g_recorder{nullptr};
 
@@ -99,6 +102,7 @@ thread_local ThreadHolder t_holder;
 std::atomic<void (*)()> Recorder::enter_open_calls_{nullptr};
 std::atomic<void (*)()> Recorder::before_finish_{nullptr};
 std::atomic<void (*)(bool)> Recorder::entered_{nullptr};
+std::atomic<const CallMarks*> Recorder::marks_{nullptr};
 std::atomic<std::string (*)(std::string_view)> Recorder::schema_of_{nullptr};
 
 absl::Status Recorder::Start(RecorderOptions options) {
@@ -144,6 +148,11 @@ absl::Status Recorder::Begin(RecorderOptions options) {
   log_.reset();
   told_bytes_ = 0;
   end_frame_ = Frame();
+  steps_ = StepMarks();
+  step_kind_ = StepKind::kForward;
+  tags_.clear();
+  step_kind_ = PutTags(options_->tags);
+  ++tags_version_;
   if (!options_->waits_for_calls) {
     if (absl::Status status = OpenLog(); !status.ok()) return status;
   }
@@ -152,8 +161,6 @@ absl::Status Recorder::Begin(RecorderOptions options) {
   window_ = CallWindow::Limits(recording) ? std::make_shared<CallWindow>(recording) : nullptr;
   counter_ = recording.max_size != 0 ? std::make_shared<CallCounter>() : nullptr;
   SessionState::MapControlPage(options_->log_folder);
-  tags_ = options_->tags == "{}" ? "" : options_->tags;
-  ++tags_version_;
   ++session_;
   stop_reason_bytes_ = 0;
   stopped_ = false;
@@ -204,12 +211,45 @@ bool Recorder::paused() {
 void Recorder::SetTags(const std::string& json) {
   OrStop([&] {
     std::lock_guard<std::mutex> lock(mutex_);
-    const std::string tags = json == "{}" ? "" : json;
-    if (tags == tags_) return;
-    tags_ = tags;
-    ++tags_version_;
-    NewEpoch();
+    if ((json == "{}" ? "" : json) != tags_) TagsChanged(PutTags(json));
   });
+}
+
+StepKind Recorder::PutTags(const std::string& json) {
+  const std::string before(StepTagOf(tags_));
+  tags_ = json == "{}" ? "" : json;
+  const std::string_view step = StepTagOf(tags_);
+  if (step == before) return step_kind_;
+  StepMark& mark = steps_.at(StepKind::kTag);
+  if (!step.empty()) ++mark.number;
+  mark.begin_ns = static_cast<int64_t>(MonotonicNs());
+  return StepKind::kTag;
+}
+
+void Recorder::SetSteps(const StepMarks& marks, bool decided) {
+  OrStop([&] {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (finished_) return;
+    for (const StepKind kind : {StepKind::kForward, StepKind::kStep}) steps_.at(kind) = marks.at(kind);
+    TagsChanged(decided ? StepKind::kStep : StepKind::kForward);
+  });
+}
+
+std::string Recorder::AllTags() const {
+  StepMarks shown = steps_;
+  for (const StepKind kind : {StepKind::kForward, StepKind::kStep, StepKind::kTag}) {
+    if (kind < step_kind_) shown.at(kind) = StepMark();
+  }
+  return WithStepMarks(tags_, shown);
+}
+
+void Recorder::TagsChanged(StepKind kind) {
+  if (kind > step_kind_) {
+    step_kind_ = kind;
+    if (!finished_ && OwnsLog()) log_->AppendMetadata(StepKindJson(step_kind_)).IgnoreError();
+  }
+  ++tags_version_;
+  NewEpoch();
 }
 
 Recorder* Recorder::Get() { return g_recorder.load(std::memory_order_acquire); }
@@ -302,6 +342,9 @@ absl::Status Recorder::BeginLog(LogWriter* log) {
   }
   if (held_) {
     if (absl::Status status = log->AppendMetadata(kHeldBack); !status.ok()) return status;
+  }
+  if (step_kind_ != StepKind::kForward) {
+    if (absl::Status status = log->AppendMetadata(StepKindJson(step_kind_)); !status.ok()) return status;
   }
   // What a forked child noted before its first call.
   if (!notes_.not_seen.empty() || !notes_.not_imported.empty()) {
@@ -611,7 +654,8 @@ LastWords Recorder::WordsOf(const ProgramEnd& end) const {
                   notes_,
                   intern_resets_.load(),
                   counter_ == nullptr ? 0 : counter_->calls(),
-                  stop_reason()};
+                  stop_reason(),
+                  steps_};
   for (const ThreadRecorder* thread : threads_) {
     words.threads[thread->number_] = thread->totals();
   }
@@ -639,7 +683,7 @@ void Recorder::WriteLastWords(const ProgramEnd& end) {
     // Out of memory.
   }
   char json[kShortEndBytes];
-  WriteEnd({json, FormatShortLastWords(end, stop_reason(), json, sizeof json)});
+  WriteEnd({json, FormatShortLastWords(end, stop_reason(), steps_, json, sizeof json)});
 }
 
 void Recorder::KeepLater(const EnteredCall& call, LaterOf of, std::string_view notes) {
@@ -746,7 +790,8 @@ void Recorder::FinishShort(const ProgramEnd& end) {
   stopped_ = true;
   SessionState::epoch_ = 0;
   char json[kShortEndBytes];
-  Fill(end_frame_, {json, FormatShortLastWords(end, stop_reason(), json, sizeof json)});
+  // Read without the lock, too: at worst the last step's end is another's.
+  Fill(end_frame_, {json, FormatShortLastWords(end, stop_reason(), steps_, json, sizeof json)});
   LogWriter::Seal(end_frame_, 0);
 }
 
@@ -804,12 +849,18 @@ void Recorder::AfterForkInChild() {
   recorder->before_children_.reset();
   recorder->was_paused_ = recorder->paused_;
   recorder->held_ = false;
+  // The child's steps are its own, but for those that it inherits as a tag.
+  for (const StepKind kind : {StepKind::kForward, StepKind::kStep}) recorder->steps_.at(kind) = StepMark();
+  if (recorder->step_kind_ == StepKind::kStep) recorder->step_kind_ = StepKind::kForward;
+  ++recorder->tags_version_;
+  recorder->NewEpoch();
   if (recorder->stopped()) recorder->finished_ = true;
   recorder->thread_count_ = 0;
   if (own != nullptr) {
     own->writer_ = CallWriter();
     own->frame_number_ = 0;
     own->open_numbers_.clear();
+    own->marked_.clear();
     own->ForgetWaitingScopes();
     // The tables know what was counted of the parent's calls: sightings, stacks, notes.
     own->ClearTables();

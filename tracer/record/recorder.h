@@ -33,6 +33,7 @@
 #include "absl/status/status.h"
 #include "serialize/log/call_writer.h"
 #include "serialize/log/log_writer.h"
+#include "serialize/model/step_marks.h"
 #include "tracer/record/call_counter.h"
 #include "tracer/record/call_window.h"
 #include "tracer/record/export.h"
@@ -127,13 +128,21 @@ class TORCHTRACE_EXPORT Recorder {
   bool paused();
 
   // Sets the tags of all calls that are entered from now on, on any thread. A JSON object's text; "" or "{}": none.
+  // A tag `step` ends a step of the program whenever it changes.
   void SetTags(const std::string& json);
+  // Where in its steps the program is (step_marks.h), but for those that it tags itself. All calls that are entered
+  // from now on carry it, on any thread. `decided`: what StepKind::kStep counts has ended a step.
+  void SetSteps(const StepMarks& marks, bool decided);
 
   // Stops recording for the rest of the session and prints why; called when something fails inside tracing. The first
   // reason counts. Takes no lock, allocates nothing, and is async-signal-safe.
   void Stop(std::string_view reason);
   bool quiet() const { return quiet_.load(std::memory_order_relaxed); }
   bool stopped() const { return stopped_.load(std::memory_order_relaxed); }
+
+  // How open calls are marked in sessions with device times; lives for ever.
+  static void SetMarks(const CallMarks* marks) { marks_.store(marks, std::memory_order_release); }
+  static const CallMarks* marks() { return marks_.load(std::memory_order_acquire); }
 
   // Sets `entered`, which is called on the thread after a description with later notes (ConfigBuilder): whether its
   // call was entered, as the thread's last one. Null: none. There is only one.
@@ -142,8 +151,10 @@ class TORCHTRACE_EXPORT Recorder {
     if (auto* const tell = entered_.load(std::memory_order_acquire)) tell(entered);
   }
 
-  // Sets `before`, which Finish calls first, to wait for what devices still compute. Null: none. There is only one.
-  static void SetBeforeFinish(void (*before)()) { before_finish_.store(before, std::memory_order_release); }
+  // Sets `before`, which Finish calls first, to wait for what devices still compute. Null: none. There is only one;
+  // returns the one before.
+  using BeforeFinish = void (*)();
+  static BeforeFinish SetBeforeFinish(BeforeFinish before) { return before_finish_.exchange(before); }
   // What an exception would say if there were a call left to raise it from; the first of a session counts. It is
   // printed at the end, and a program that exits with 0 exits with 1, as by an uncaught exception.
   void SetEndError(const char* message);
@@ -196,6 +207,12 @@ class TORCHTRACE_EXPORT Recorder {
   absl::Status Begin(RecorderOptions options);
   // Makes all threads catch up. Needs the lock.
   void NewEpoch();
+  // The program's tags and its steps, for the log. Needs the lock.
+  std::string AllTags() const;
+  // Sets the program's tags. Returns by what it has steps from now on. Needs the lock.
+  StepKind PutTags(const std::string& json);
+  // Makes all threads take the tags anew. `kind`: a step of that kind has ended or been tagged. Needs the lock.
+  void TagsChanged(StepKind kind);
   // Calls `body`. If it throws, recording stops, and the result is empty.
   template <typename Body>
   std::invoke_result_t<Body> OrStop(Body body);
@@ -247,6 +264,7 @@ class TORCHTRACE_EXPORT Recorder {
   static std::atomic<void (*)()> enter_open_calls_;
   static std::atomic<void (*)()> before_finish_;
   static std::atomic<void (*)(bool)> entered_;
+  static std::atomic<const CallMarks*> marks_;
   static std::atomic<std::string (*)(std::string_view)> schema_of_;
 
   const StandardErrorWatch standard_error_;
@@ -282,8 +300,10 @@ class TORCHTRACE_EXPORT Recorder {
   std::set<std::string, std::less<>> told_schemas_;  // operators whose schemas are in the log
   SessionNotes notes_;
   std::string end_error_;
-  std::string tags_;
+  std::string tags_;  // the program's
   uint64_t tags_version_ = 0;
+  StepMarks steps_;
+  StepKind step_kind_ = StepKind::kForward;  // the highest one that has ended a step
   uint64_t last_epoch_ = 0;
   uint64_t session_ = 0;
   uint32_t next_frame_number_ = 1;

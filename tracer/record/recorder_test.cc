@@ -507,7 +507,78 @@ TEST(RecorderTest, LaterNotes) {
   EXPECT_THAT(later,
               ElementsAre("0:0 last chance", "0:0 own", absl::StrCat("0:", kRecentCalls, " kept"), "1:0 waiting"));
   EXPECT_EQ(ReadRecorded(folder).metadata["end"]["cut"].dump(),
-            R"({"numbers of tensors that came after their thread's end, or too late":2})");
+            R"({"numbers of tensors and device times that came after their thread's end, or too late":2})");
+}
+
+// With device times each open call is marked, and unmarked at its end; a call that the marks refuse isn't.
+TEST(RecorderTest, CallsAreMarked) {
+  const std::string folder = NewFolder();
+  ASSERT_TRUE(Succeeded(InChild([&] {
+    static std::string told;
+    static bool refuses = false;
+    static constexpr CallMarks kMarks = {[](ThreadRecorder*, const EnteredCall& call) {
+                                           told += refuses ? "-" : std::to_string(call.call);
+                                           return !refuses;
+                                         },
+                                         [] { told += ")"; }};
+    Recorder::SetMarks(&kMarks);
+    RecorderOptions options;
+    options.log_folder = folder;
+    options.recording.device_times = true;
+    if (!Recorder::Start(options).ok()) return 1;
+    const std::string described = Described("torch.f");
+    const auto bytes = static_cast<uint32_t>(described.size() - 1);
+    ThreadRecorder* const thread = Recorder::Get()->ThisThread();
+    thread->Enter(described, bytes);
+    refuses = true;
+    thread->Enter(described, bytes);
+    refuses = false;
+    thread->Enter(described, bytes);
+    thread->Leave();
+    thread->Raise("E");
+    if (thread->InnermostCall()->call != 0) return 2;
+    thread->Leave();
+    if (told != "0-2))") return 3;
+    thread->Enter(described, bytes);
+    thread->UnmarkAll();
+    thread->Leave();
+    if (told != "0-2))3)") return 4;
+    Recorder::Get()->Finish({.exit_code = 0});
+    return 0;
+  })));
+}
+
+// What is alive is known only if ends are recorded while recording is paused, and every frame has room for them.
+TEST(RecorderTest, Memory) {
+  const std::string folder = NewFolder();
+  constexpr uint64_t kBlocks = 20'000;  // more than a frame has
+  ASSERT_TRUE(Succeeded(InChild([&] {
+    if (!Start(folder).ok()) return 1;
+    Recorder* const recorder = Recorder::Get();
+    ThreadRecorder* const thread = recorder->ThisThread();
+    thread->Memory({.address = 1, .bytes = 10});
+    Call(Described("torch.f"));
+    for (uint64_t i = 0; i < kBlocks; ++i) thread->Memory({.address = i + 2, .bytes = 1});
+    recorder->SetPaused(true);
+    for (uint64_t i = 0; i < kBlocks; ++i) thread->Memory({.freed = true, .address = i + 2});
+    recorder->Finish({.exit_code = 0});
+    thread->Memory({.address = 1, .bytes = 1});
+    return 0;
+  })));
+  const auto trace = OpenLogs(folder).value();
+  const MemoryShown shown(trace.get());
+  uint64_t allocated = 0, freed = 0, bytes = 0;
+  const absl::Status read = trace->Read([&](const CallRecord& record) {
+    if (record.kind != CallRecord::kMemory) return absl::OkStatus();
+    EXPECT_EQ(record.call, kNoCall);
+    ++(record.memory.freed ? freed : allocated);
+    bytes += record.memory.bytes;
+    return absl::OkStatus();
+  });
+  EXPECT_TRUE(read.ok()) << read;
+  EXPECT_EQ(allocated, kBlocks + 1);
+  EXPECT_EQ(freed, kBlocks);
+  EXPECT_EQ(bytes, kBlocks + 10);
 }
 
 // Within calls and after a pause, what is kept for the end does no harm to the calls of its thread.
@@ -965,6 +1036,80 @@ TEST(RecorderTest, PausesAndTagsWithinCalls) {
   EXPECT_THAT(told.calls, testing::ElementsAre("a", "  b", "  c", "  d", "e"));
   EXPECT_THAT(told.tags, testing::ElementsAre("", R"({"step":1})", R"({"step":1})", "", R"({"step":3})"));
   EXPECT_EQ(ReadRecorded(folder).metadata["end"]["getters"], 0);
+}
+
+// The texts of the records of tags, in order.
+std::vector<std::string> AllTagsIn(const std::string& folder) {
+  std::vector<std::string> texts;
+  const absl::StatusOr<std::unique_ptr<Trace>> trace = OpenLogs(folder);
+  EXPECT_TRUE(trace.ok()) << trace.status();
+  const absl::Status read = (*trace)->Read([&](const CallRecord& call) {
+    if (call.kind == CallRecord::kEnter) texts.emplace_back((*trace)->all_tags(call.tags));
+    return absl::OkStatus();
+  });
+  EXPECT_TRUE(read.ok()) << read;
+  return texts;
+}
+
+TEST(RecorderTest, StepsAreInTheTags) {
+  const std::string folder = NewFolder();
+  ASSERT_TRUE(Start(folder).ok());
+  Recorder* const recorder = Recorder::Get();
+  const auto call = [] {
+    EXPECT_TRUE(EnterCall("a"));
+    LeaveCall();
+  };
+  call();
+  StepMarks marks;
+  marks.at(StepKind::kForward) = {1, 10};
+  marks.at(StepKind::kStep) = {1, 11};
+  recorder->SetSteps(marks, false);
+  recorder->SetTags(R"({"x":1})");
+  call();
+  marks.at(StepKind::kStep) = {2, 20};
+  recorder->SetSteps(marks, true);
+  call();
+  recorder->SetTags("{}");
+  call();
+  EndSession();
+  EXPECT_THAT(AllTagsIn(folder),
+              testing::ElementsAre("", R"({"x":1,"@forward":1,"@forward_ns":10,"@step":1,"@step_ns":11})",
+                                   R"({"x":1,"@step":2,"@step_ns":20})", R"({"@step":2,"@step_ns":20})"));
+  const nlohmann::json metadata = ReadRecorded(folder).metadata;
+  EXPECT_EQ(metadata["steps_by"], "step");
+  EXPECT_EQ(metadata["end"]["steps"]["@step"], 2);
+}
+
+TEST(RecorderTest, TheProgramsTagHasSteps) {
+  const std::string folder = NewFolder();
+  ASSERT_TRUE(Start(folder).ok());
+  Recorder* const recorder = Recorder::Get();
+  StepMarks marks;
+  marks.at(StepKind::kStep) = {5, 50};
+  recorder->SetSteps(marks, true);
+  for (const char* const tags : {R"({"step":7})", R"({"step":7,"x":1})", R"({"step":8})", "{}"}) {
+    recorder->SetTags(tags);
+    EXPECT_TRUE(EnterCall("a"));
+    LeaveCall();
+  }
+  EndSession();
+  const std::vector<std::string> tags = AllTagsIn(folder);
+  ASSERT_EQ(tags.size(), 4u);
+  std::vector<StepMark> found;
+  std::string own;
+  for (const std::string& text : tags) {
+    const StepMarks all = TakeStepMarks(text, &own);
+    EXPECT_EQ(all.at(StepKind::kStep), StepMark()) << text;
+    found.push_back(all.at(StepKind::kTag));
+  }
+  EXPECT_EQ(found[0].number, 1u);
+  EXPECT_EQ(found[1], found[0]);
+  EXPECT_EQ(found[2].number, 2u);
+  EXPECT_GE(found[2].begin_ns, found[1].begin_ns);
+  // No step is under way: the last one ended.
+  EXPECT_EQ(found[3].number, 2u);
+  EXPECT_GE(found[3].begin_ns, found[2].begin_ns);
+  EXPECT_EQ(ReadRecorded(folder).metadata["steps_by"], "tag");
 }
 
 TEST(RecorderTest, EndsOfCallsOfSessionsBefore) {

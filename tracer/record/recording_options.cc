@@ -29,12 +29,15 @@ void ForEachMember(Options& options, const Visit& visit) {
   visit("int_ranges", options.int_ranges);
   visit("values", options.values);
   visit("numbers", options.numbers);
+  visit("memory", options.memory);
   visit("stop_on_nan", options.stop_on_nan);
+  visit("device_times", options.device_times);
   visit("skip", options.skip);
   visit("duration_ns", options.duration_ns);
   visit("first", options.first);
   visit("sample", options.sample);
   visit("max_calls", options.max_calls);
+  visit("step_on", options.step_on);
   visit("max_size", options.max_size);
   visit("stacks", options.stacks);
   visit("stack_format", options.stack_format);
@@ -166,10 +169,32 @@ void ResolveImplied(RecordingOptions* options) {
   options->ids = true;
 }
 
+absl::Status CheckStepOn(const std::string& step_on) {
+  for (const char* const known : {kStepOnAuto, kStepOnOptimizer, kStepOnForward}) {
+    if (step_on == known) return absl::OkStatus();
+  }
+  if (step_on.starts_with(absl::StrCat(kScriptLibrary, "."))) {
+    return absl::InvalidArgumentError(absl::StrCat("no step can end with ", step_on,
+                                                   ", a function of the program itself: call "
+                                                   "torchtrace.annotate(step=N) there"));
+  }
+  const size_t dot = step_on.find('.');
+  if (dot != std::string::npos && dot != 0 && dot + 1 != step_on.size()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", step_on, "' is not auto, optimizer, forward or the name of an API, package.name"));
+}
+
 absl::Status CheckRecordingOptions(const RecordingOptions& options) {
   if (options.stop_on_nan &&
       std::find(options.levels.begin(), options.levels.end(), kDispatchLevel) == options.levels.end()) {
     return absl::InvalidArgumentError("stop-on-nan stops at operators, which level 2 records: add 2 to the levels");
+  }
+  if (absl::Status status = CheckStepOn(options.step_on); !status.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("step-on: ", std::string(status.message())));
+  }
+  if (options.max_size != 0 && options.memory) {
+    return absl::InvalidArgumentError(
+        "max-size can't be combined with memory: who made memory is unknown of calls that are only counted");
   }
   if (options.max_size == 0 || (!options.outermost && options.frame_depth == 0)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("max-size can't be combined with ",

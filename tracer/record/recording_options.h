@@ -29,6 +29,11 @@ const char* WhichNumbersName(WhichNumbers numbers);
 // In `libraries`: the program itself.
 inline constexpr char kScriptLibrary[] = "__main__";
 
+// Values of `step_on`.
+inline constexpr char kStepOnAuto[] = "auto";
+inline constexpr char kStepOnOptimizer[] = "optimizer";
+inline constexpr char kStepOnForward[] = "forward";
+
 struct RecordingOptions {
   // What is traced, and what of it is recorded.
   std::string dialect = "torch";     // one of the build's, or module:Class
@@ -44,7 +49,9 @@ struct RecordingOptions {
   uint64_t values = 0;                         // contents of tensors up to this many bytes
   WhichNumbers numbers = WhichNumbers::kNone;  // with it, `outputs` and `ids` are on (ResolveImplied)
   WhichCalls int_ranges = WhichCalls::kFirst;  // ranges and values of small integer tensors
+  bool memory = false;                         // allocated and freed
   bool stop_on_nan = false;                    // raise an exception at an operator that makes one
+  bool device_times = false;                   // when GPUs did the work that calls launched
   WhichCalls stacks = WhichCalls::kNone;
   std::string stack_format = "short";  // how stacks are written
 
@@ -54,6 +61,9 @@ struct RecordingOptions {
   uint64_t first = 0;        // of each configuration on a thread this many; 0: no limit
   double sample = 1;         // this part of them, by chance, the same in each run
   uint64_t max_calls = 0;    // not more; 0: no limit
+
+  // What ends a step of the program: "auto", "optimizer", "forward", or the name of an API.
+  std::string step_on = kStepOnAuto;
 
   uint64_t max_size = 0;  // bytes of all logs of the job, up to which calls are listed, and then counted; 0: no limit
 
@@ -91,6 +101,9 @@ std::string FormatRecordingOptions(const RecordingOptions& options);
 
 // Turns on what other options need.
 void ResolveImplied(RecordingOptions* options);
+
+// InvalidArgument: it is not a value of `step_on`.
+absl::Status CheckStepOn(const std::string& step_on);
 
 // InvalidArgument: options that can't be combined.
 absl::Status CheckRecordingOptions(const RecordingOptions& options);

@@ -74,6 +74,14 @@ TEST(RecordingOptionsTest, StoppingOnNanNeedsNumbersAndOperators) {
   EXPECT_THAT(CheckRecordingOptions(without_operators).message(), HasSubstr("add 2 to the levels"));
 }
 
+TEST(RecordingOptionsTest, MemoryNeedsListedCalls) {
+  RecordingOptions options;
+  options.memory = true;
+  EXPECT_TRUE(CheckRecordingOptions(options).ok());
+  options.max_size = 1;
+  EXPECT_THAT(CheckRecordingOptions(options).message(), HasSubstr("max-size can't be combined with memory"));
+}
+
 TEST(RecordingOptionsTest, BytesThatAreNoTextAreReplaced) {
   RecordingOptions options;
   options.include = {"torch.\xff*"};

@@ -56,11 +56,30 @@ bool ThreadRecorder::IsFiltered() {
 
 bool ThreadRecorder::IsUpToDate() { return SessionState::epoch() == epoch_ || CatchUp(); }
 
+void ThreadRecorder::NoteOpened() {
+  open_numbers_.resize(open_calls_ - 1, kUnknownCall);
+  open_numbers_.push_back(calls_.get() - 1);
+  const CallMarks* const marks = Recorder::marks();
+  // Room first: what is marked must be known.
+  if (marks == nullptr) return;
+  marked_.reserve(marked_.size() + 1);
+  if (marks->mark(this, LastEntered())) marked_.push_back(open_calls_);
+}
+
+void ThreadRecorder::Unmark() {
+  for (; !marked_.empty() && marked_.back() > open_calls_; marked_.pop_back()) Recorder::marks()->unmark();
+}
+
+void ThreadRecorder::UnmarkAll() {
+  for (; !marked_.empty(); marked_.pop_back()) Recorder::marks()->unmark();
+}
+
 void ThreadRecorder::RaiseInnermost(std::string_view exception, std::string_view written, uint64_t time) {
   if (!OwnsInnermostCall()) return;
   const uint64_t bytes = 2 * CallWriter::kMaxRecordOverhead + exception.size() + written.size();
   const bool fits = writer_.Fits(bytes) || NextFrame(bytes, /*entering=*/false);
   --open_calls_;
+  if (!marked_.empty()) Unmark();
   if (!fits) return;
   if (!written.empty()) writer_.Written(written);
   writer_.Raise(time == 0 ? ClockNow() : time, exception);
@@ -74,6 +93,14 @@ bool ThreadRecorder::Later(const EnteredCall& call, LaterOf of, std::string_view
   if (!writer_.Fits(bytes) && !NextFrame(bytes, /*entering=*/false)) return false;
   writer_.Later({since, of, notes});
   return true;
+}
+
+void ThreadRecorder::Memory(const MemoryEvent& event) {
+  const uint64_t session = SessionState::session();
+  if (session == 0 || recorder_->stopped() || !recorder_->has_log()) return;
+  if (session_ != session && !CatchUp()) return;
+  if (!writer_.FitsEvent() && !NextFrame(CallWriter::kMaxEventBytes, /*entering=*/false)) return;
+  writer_.Memory(event, ClockNow());
 }
 
 void ThreadRecorder::BeginSession(uint64_t session, uint64_t number) {
@@ -97,7 +124,8 @@ void ThreadRecorder::BeginSession(uint64_t session, uint64_t number) {
   const WhichCalls stacks = options_->recording.stacks;
   stacks_wanted_ = stacks == WhichCalls::kNone ? 0 : stacks == WhichCalls::kAll ? kAllStacks : kFirstStacks;
   stack_ = stacks_wanted_ == 0 ? nullptr : options_->make_stack();
-  keeps_open_numbers_ = options_->recording.numbers != WhichNumbers::kNone;
+  keeps_open_numbers_ = options_->recording.numbers != WhichNumbers::kNone || options_->recording.device_times;
+  UnmarkAll();
   open_numbers_.clear();
   first_notes_wanted_ = options_->recording.int_ranges == WhichCalls::kFirst ? kFirstNotes : 0;
   // Each session has its own filter.
@@ -118,7 +146,7 @@ bool ThreadRecorder::CatchUp() {
       }
       epoch_ = epoch;
       if (tags_version_ == recorder_->tags_version_) return true;
-      tags_ = recorder_->tags_;
+      tags_ = recorder_->AllTags();
       tags_version_ = recorder_->tags_version_;
     }
     // If the frame has no room for the tags, the next one starts with them.

@@ -14,6 +14,7 @@
 #include "serialize/base/bytes.h"
 #include "serialize/log/call_writer.h"
 #include "serialize/model/call_extras.h"
+#include "serialize/model/memory_event.h"
 #include "tracer/record/call_counter.h"
 #include "tracer/record/call_key.h"
 #include "tracer/record/call_window.h"
@@ -88,6 +89,17 @@ class ThreadCount {
   std::atomic<uint64_t> value_{0};
 };
 
+class ThreadRecorder;
+
+// Marks a thread's innermost open call for a library that knows nothing of calls. Each function is called on the call's
+// thread and must not throw.
+struct CallMarks {
+  // False: it isn't marked, and there is no `unmark` for it.
+  bool (*mark)(ThreadRecorder* thread, const EnteredCall& call);
+  // Of the call marked last, when it has ended.
+  void (*unmark)();
+};
+
 // A scope that the program opens and closes by two calls. It may outlive its thread.
 class Scope {
  private:
@@ -135,8 +147,8 @@ class TORCHTRACE_EXPORT ThreadRecorder {
 
   // The call that the thread has entered last, or, as long as it has entered none, none that Later accepts.
   EnteredCall LastEntered() const { return {session_, number_, calls_.get() - 1}; }
-  // The innermost open call, if the session records numbers of tensors. Nothing: the thread is in none, or it was
-  // entered before a fork.
+  // The innermost open call, if the session records numbers of tensors or device times. Nothing: the thread is in none,
+  // or it was entered before a fork.
   std::optional<EnteredCall> InnermostCall() const {
     if (open_calls_ == 0 || open_calls_ > open_numbers_.size()) return std::nullopt;
     const uint64_t call = open_numbers_[open_calls_ - 1];
@@ -145,6 +157,13 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   // Notes on tensors of a call that was entered earlier, perhaps by another thread: false, as for a call of another
   // session, or one that kRecentCalls others followed. Then nothing is recorded.
   bool Later(const EnteredCall& call, LaterOf of, std::string_view notes);
+
+  // Takes off the marks of all of the thread's calls (CallMarks).
+  void UnmarkAll();
+
+  // Memory that the thread has allocated, or is about to free. Recorded while recording is paused too: what is alive is
+  // known only if all ends are. Not in a process that has no log yet.
+  void Memory(const MemoryEvent& event);
 
   // Opens a scope (torch.profiler.record_function). The two calls that open and close it may be recorded themselves, as
   // may their callers. To keep calls nested, the scope begins with the first call that is entered after it was opened,
@@ -194,6 +213,10 @@ class TORCHTRACE_EXPORT ThreadRecorder {
 
   // `time`: 0 means now.
   bool EnterAt(uint64_t time, std::string_view config, uint32_t identity_bytes, CallExtras extras, const CallKey* key);
+  // Of the call that was entered right now: its number, and a mark.
+  void NoteOpened();
+  // Takes the marks off calls that are no longer open.
+  void Unmark();
   void WriteEnter(uint32_t definition, const RecordFacts* facts, std::string_view notes, uint64_t time);
   // `time`: 0 means now.
   void LeaveInnermost(const CallResult& result = {}, uint64_t time = 0);
@@ -269,7 +292,8 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   ThreadCount calls_;
   uint64_t open_calls_ = 0;
   uint64_t before_calls_ = 0;                   // those of EnterOpenCall, the outermost of open_calls_
-  bool keeps_open_numbers_ = false;             // the session records numbers of tensors
+  bool keeps_open_numbers_ = false;             // the session records numbers of tensors, or device times
+  std::vector<uint64_t> marked_;                // the depths of open calls that CallMarks has marked, ascending
   std::vector<uint64_t> open_numbers_;          // of the calls in open_calls_, as EnteredCall has them
   std::vector<std::shared_ptr<Scope>> scopes_;  // that haven't ended; those that haven't begun come last
 
@@ -324,12 +348,11 @@ inline bool ThreadRecorder::EnterAt(uint64_t time, std::string_view config, uint
   if (facts != nullptr && !facts->plain()) writer_.Facts(*facts);
   if (!notes.empty()) writer_.Notes(notes);
   writer_.Enter(definition, time == 0 ? ClockNow() : time);
-  if (keeps_open_numbers_) [[unlikely]] {
-    open_numbers_.resize(open_calls_, kUnknownCall);
-    open_numbers_.push_back(calls_.get());
-  }
   calls_.Increment();
   ++open_calls_;
+  if (keeps_open_numbers_) [[unlikely]] {
+    NoteOpened();
+  }
 }
 
 inline bool ThreadRecorder::OwnsInnermostCall() {
@@ -353,6 +376,9 @@ inline void ThreadRecorder::LeaveInnermost(const CallResult& result, uint64_t ti
   const bool fits =
       writer_.FitsEvent(result_bytes) || NextFrame(CallWriter::kMaxEventBytes + result_bytes, /*entering=*/false);
   --open_calls_;
+  if (!marked_.empty()) [[unlikely]] {
+    Unmark();
+  }
   if (!fits) return;
   if (result.known()) writer_.Result(result);
   if (!result.written.empty()) writer_.Written(result.written);

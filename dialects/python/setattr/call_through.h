@@ -24,9 +24,10 @@ struct Layer {
   int users = 0;              // how many NativeEntries are installed
 };
 
-// Levels 0 and 1, and the calls of C functions of level 3.
-inline constexpr int kLayers = 3;
+// Levels 0 and 1, the calls of C functions of level 3, and what ends the program's steps, which is no level.
+inline constexpr int kLayers = 4;
 inline constexpr int kFrameLayer = 2;
+inline constexpr int kStepLayer = 3;
 extern Layer g_layers[kLayers];
 
 // Number of the thread's running recorded calls, of layers with `outermost`.

@@ -137,8 +137,9 @@ void HideClass(PyTypeObject* type, PatchList* patches) {
   PyType_Modified(type);
 }
 
-constexpr vectorcallfunc kVectorcalls[kLayers] = {EnterVectorcall<0>, EnterVectorcall<1>, EnterVectorcall<2>};
-constexpr ternaryfunc kTypeCalls[kLayers] = {EnterTypeCall<0>, EnterTypeCall<1>, EnterTypeCall<2>};
+constexpr vectorcallfunc kVectorcalls[kLayers] = {EnterVectorcall<0>, EnterVectorcall<1>, EnterVectorcall<2>,
+                                                  EnterVectorcall<3>};
+constexpr ternaryfunc kTypeCalls[kLayers] = {EnterTypeCall<0>, EnterTypeCall<1>, EnterTypeCall<2>, EnterTypeCall<3>};
 
 bool IsEntry(vectorcallfunc function) {
   return std::find(std::begin(kVectorcalls), std::end(kVectorcalls), function) != std::end(kVectorcalls);

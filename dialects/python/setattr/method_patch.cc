@@ -190,9 +190,9 @@ PyObject* EnterOwnArrayAndNames(PyObject* self, PyObject* const* args, Py_ssize_
   return CallArrayAndNames(*OwnSelves(kLayer).Find(self), self, args, count, names);
 }
 constexpr PyCFunctionWithKeywords kOwnTupleAndDictPoints[kLayers] = {EnterOwnTupleAndDict<0>, EnterOwnTupleAndDict<1>,
-                                                                     EnterOwnTupleAndDict<2>};
+                                                                     EnterOwnTupleAndDict<2>, EnterOwnTupleAndDict<3>};
 constexpr _PyCFunctionFastWithKeywords kOwnArrayAndNamesPoints[kLayers] = {
-    EnterOwnArrayAndNames<0>, EnterOwnArrayAndNames<1>, EnterOwnArrayAndNames<2>};
+    EnterOwnArrayAndNames<0>, EnterOwnArrayAndNames<1>, EnterOwnArrayAndNames<2>, EnterOwnArrayAndNames<3>};
 
 template <typename Function>
 Place* MakeOwnPlace(int layer, PyObject* self, const Function (&points)[kLayers]) {

@@ -18,6 +18,7 @@
 #include "absl/strings/str_split.h"
 #include "dialects/python/describe/object_names.h"
 #include "dialects/python/setattr/frame_evaluation.h"
+#include "dialects/python/setattr/function_patches.h"
 #include "dialects/python/setattr/hidden_types.h"
 #include "dialects/python/setattr/native_entries.h"
 #include "dialects/python/setattr/patch_list.h"
@@ -131,17 +132,13 @@ class Script {
     for (PyObject* const dict : changed) BindAll(dict);
   }
 
-  bool Has(PyObject* object) const { return functions_.contains(object) || held_.contains(object); }
-
-  // A function is being freed.
-  void Forget(PyObject* function) { functions_.erase(function); }
+  bool Has(PyObject* object) const { return functions_.Has(object) || held_.contains(object); }
 
   // Returns what was held, for the caller to release. Calls may be running: their callers hold what they call.
   std::vector<PyObject*> End() {
     on_ = false;
     NoteRemovedEntries();
-    for (auto& [function, patches] : functions_) patches.UndoAll();
-    functions_.clear();
+    functions_.UndoAll();
     patches_.UndoAll();
     // A class that lives on, but in no name of the script, would be taken for the script's module by the next trace.
     for (const auto& [dict, place] : classes_) UnwatchDict(g_dict_watcher, dict);
@@ -183,10 +180,8 @@ class Script {
     return true;
   }
 
-  // Functions are not kept alive: a loop may define one in each pass, with all that its closure holds.
   void AddFunction(PyObject* function, const std::string& name) {
-    const auto [place, is_new] = functions_.try_emplace(function);
-    if (is_new) PatchCallable(kSetattrLevel, function, Api(name), &place->second);
+    if (!functions_.Has(function)) PatchCallable(kSetattrLevel, function, Api(name), functions_.Of(function));
   }
 
   void AddClass(PyTypeObject* type, const std::string& name) {
@@ -200,7 +195,7 @@ class Script {
 
   void AddMember(const ClassPlace& of, PyObject* object, const std::string& member) {
     if (member == "__init__" && PyFunction_Check(object)) {
-      if (!Has(object)) PatchConstructor(kSetattrLevel, of.type, Api(of.name), &functions_[object]);
+      if (!Has(object)) PatchConstructor(kSetattrLevel, of.type, Api(of.name), functions_.Of(object));
       return;
     }
     if (IsSpecial(member) ? !IsOperator(member) : !everything_ && member.starts_with('_')) return;
@@ -226,7 +221,7 @@ class Script {
   void AddProperty(PyTypeObject* type, PyObject* property, const std::string& name) {
     PyObject* const get = StructMember(property, "fget");
     if (get != nullptr && PyFunction_Check(get) && !Has(get)) {
-      PatchGetter(kSetattrLevel, type, get, Api(name + ".__get__"), &functions_[get]);
+      PatchGetter(kSetattrLevel, type, get, Api(name + ".__get__"), functions_.Of(get));
     }
     PyObject* const set = StructMember(property, "fset");
     if (set != nullptr && PyFunction_Check(set)) AddFunction(set, name + ".__set__");
@@ -234,7 +229,7 @@ class Script {
 
   bool on_ = false;
   bool everything_ = false;
-  absl::flat_hash_map<PyObject*, PatchList> functions_;
+  FunctionPatches functions_;
   absl::flat_hash_set<PyObject*> held_;
   absl::flat_hash_map<PyObject*, ClassPlace> classes_;    // by their dictionaries
   std::vector<std::pair<PyObject*, uint64_t>> versions_;  // of these dictionaries, when all was bound
@@ -399,12 +394,6 @@ absl::Status BeginWatching() {
 
 // ----
 
-destructor g_free_function = nullptr;
-void FreeFunction(PyObject* function) {
-  TheScript().Forget(function);
-  g_free_function(function);
-}
-
 class ScriptHook final : public TracingHook {
  public:
   explicit ScriptHook(bool everything) : everything_(everything) {}
@@ -423,7 +412,6 @@ class ScriptHook final : public TracingHook {
   int level() const override { return kSetattrLevel; }
   std::string name() const override { return "script"; }
   absl::Status Install() override {
-    if (g_free_function == nullptr) g_free_function = std::exchange(PyFunction_Type.tp_dealloc, FreeFunction);
     WatchNewTypes(ForgetOlderType);
     TheScript().Begin(everything_);
     if (kDictsAreWatched) return BeginWatching();

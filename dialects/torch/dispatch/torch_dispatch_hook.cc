@@ -30,10 +30,12 @@
 #include "dialects/torch/describe/storage_state.h"
 #include "dialects/torch/describe/tensor_elements.h"
 #include "dialects/torch/describe/tensor_notes.h"
+#include "dialects/torch/dispatch/node_marks.h"
 #include "dialects/torch/dispatch/threads_with_key.h"
 #include "dialects/torch/dispatch/unboxed_operators.h"
 #include "dialects/torch/dispatch/virtual_functions.h"
 #include "serialize/model/config.h"
+#include "serialize/model/record_facts.h"
 #include "tracer/python/python_patch.h"
 #include "tracer/record/thread_state.h"
 
@@ -42,17 +44,31 @@ namespace {
 
 constexpr c10::DispatchKeySet kBelowKey(c10::DispatchKeySet::FULL_AFTER, kDispatchKey);
 
-thread_local OperatorPlans t_plans(kDispatchLevel);
+// Whether operators get facts about autograd's nodes.
+std::atomic<bool> g_marks_nodes{false};
+
+// What a thread keeps from one call to the next, outside of the little room for thread-local variables.
+struct DispatchThread {
+  OperatorPlans plans{kDispatchLevel};
+  NodeMarks marks;
+};
+thread_local std::unique_ptr<DispatchThread> t_dispatch;
+
+DispatchThread& OfThisThread() {
+  if (t_dispatch == nullptr) [[unlikely]]
+    t_dispatch = std::make_unique<DispatchThread>();
+  return *t_dispatch;
+}
 
 // A call whose arguments are the last ones on `stack`. Returns its plan; a key has none before the first description.
 template <typename Call>
 const OperatorPlan* DescribeBoxedCall(const c10::OperatorHandle& op, const torch::jit::Stack& stack, Call* call) {
   const OperatorPlan* plan;
   if constexpr (std::is_same_v<Call, CallKey>) {
-    plan = t_plans.Find(op.schema());
+    plan = t_dispatch == nullptr ? nullptr : t_dispatch->plans.Find(op.schema());
     if (plan == nullptr) return call->Fail(), nullptr;
   } else {
-    plan = &t_plans.Get(op.schema());
+    plan = &OfThisThread().plans.Get(op.schema());
   }
   DescribeOperatorCall(*plan, stack.data() + (stack.size() - plan->arguments.size()), call);
   return plan;
@@ -172,7 +188,13 @@ bool Enter(const Describe& describe) {
     if (t_thread.Recording() && !t_thread.describing) RaiseNanThatCame();
     SeenOnThread() = {};
   }
-  const bool recorded = t_thread.Enter(describe);
+  bool recorded;
+  if (g_marks_nodes.load(std::memory_order_relaxed) && t_thread.Recording()) {
+    const RecordFacts facts = OfThisThread().marks.Next();
+    recorded = t_thread.Enter(describe, &facts);
+  } else {
+    recorded = t_thread.Enter(describe);
+  }
   if (!recorded) {
     PutKeyRight();
     if (NumbersAreWanted()) g_unknown_writes.fetch_add(1, std::memory_order_relaxed);
@@ -189,7 +211,7 @@ class BoxedCall {
   void Keep() {
     if (!NumbersAreWanted()) [[likely]]
       return;
-    const OperatorPlan& plan = t_plans.Get(op_.schema());
+    const OperatorPlan& plan = OfThisThread().plans.Get(op_.schema());
     const auto first = stack_.end() - static_cast<ptrdiff_t>(plan.arguments.size());
     if (plan.writes) arguments_.Keep(c10::ArrayRef<c10::IValue>(&*first, plan.arguments.size()));
     if (plan.non_blocking >= 0) {
@@ -200,14 +222,14 @@ class BoxedCall {
   }
   void DescribeEnd(ConfigBuilder* config) const {
     // Calls inside may have removed operators.
-    const OperatorPlan& plan = t_plans.Get(op_.schema());
+    const OperatorPlan& plan = OfThisThread().plans.Get(op_.schema());
     DescribeWritten(plan, &ArgumentPlan::after, config);
     DescribeResults(plan, under_way_, stack_, config);
   }
-  std::string_view head() const { return t_plans.Get(op_.schema()).head; }
+  std::string_view head() const { return OfThisThread().plans.Get(op_.schema()).head; }
   bool DescribesException() const { return arguments_.size() != 0; }
   void DescribeException(ConfigBuilder* config) const {
-    DescribeWritten(t_plans.Get(op_.schema()), &ArgumentPlan::after_exception, config);
+    DescribeWritten(OfThisThread().plans.Get(op_.schema()), &ArgumentPlan::after_exception, config);
   }
 
  private:
@@ -435,9 +457,9 @@ c10::intrusive_ptr<c10::TensorImpl> DetachInPython(const Table* table, const c10
   };
   struct Detached {
     void DescribeEnd(const c10::intrusive_ptr<c10::TensorImpl>& result, ConfigBuilder* config) const {
-      DescribeResults(t_plans.Get(op.schema()), /*under_way=*/false, result, config);
+      DescribeResults(OfThisThread().plans.Get(op.schema()), /*under_way=*/false, result, config);
     }
-    std::string_view head() const { return t_plans.Get(op.schema()).head; }
+    std::string_view head() const { return OfThisThread().plans.Get(op.schema()).head; }
     bool DescribesException() const { return false; }
     void DescribeException(ConfigBuilder*) const {}
   };
@@ -483,6 +505,7 @@ absl::Status TorchDispatchHook::Install() {
         "level 2: operators of threads that were inside a guard of PyTorch's (inference_mode)");
   }
   AddThreadArmer(PutKeyRight);
+  g_marks_nodes.store(marks_nodes_, std::memory_order_relaxed);
   return absl::OkStatus();
 }
 

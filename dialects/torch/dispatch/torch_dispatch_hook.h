@@ -37,10 +37,16 @@ class ForeignThreadsHook : public TracingHook {
 // __torch_dispatch__ never reach a key below Python's; a replacement of the virtual dispatch() that calls it sees them.
 class TorchDispatchHook : public TracingHook {
  public:
+  // `marks_nodes`: calls get facts about autograd's nodes (node_marks.h), as those of level 4 have.
+  explicit TorchDispatchHook(bool marks_nodes) : marks_nodes_(marks_nodes) {}
+
   int level() const override { return kDispatchLevel; }
   std::string name() const override { return "dispatch"; }
   absl::Status Install() override;
   void Uninstall() override;
+
+ private:
+  const bool marks_nodes_;
 };
 
 }  // namespace torchtrace::torch_dialect

@@ -1,0 +1,286 @@
+"""The steps of programs: what ends them, and the reports by step."""
+
+import functools
+import json
+import tempfile
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from python.module_testing import PACKAGE
+from tools.testing import whole_tool as tool
+
+pytestmark = pytest.mark.torch
+
+# Each function is a part of one process with a trace of its own, named like it.
+PROGRAM = """
+import copy, os, pickle, sys, threading, time, weakref
+import torch, torchtrace
+from torch import nn
+
+def model():
+    return nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 1))
+
+def loss_of(of): return of(torch.ones(3, 4)).sum()
+
+def train(steps, optimizer, of):
+    for i in range(steps):
+        if i == steps - 2: time.sleep(0.1)
+        optimizer.zero_grad()
+        loss_of(of).backward()
+        optimizer.step()
+
+def plain():
+    of = model()
+    torch.zeros(7)
+    train(5, torch.optim.SGD(of.parameters()), of)
+    torch.zeros(8)
+
+def no_end():
+    of = model()
+    optimizer = torch.optim.Adam(of.parameters())
+    train(2, optimizer, of)
+    def fails(): raise KeyError
+    try: optimizer.step(fails)
+    except KeyError: pass
+    torch.zeros(9)
+
+def gan():
+    generator, critic = model(), nn.Linear(1, 1)
+    of_critic = torch.optim.Adam(critic.parameters())
+    of_generator = torch.optim.SGD(generator.parameters())
+    for i in range(3):
+        loss_of(generator).backward()
+        of_critic.step()
+        critic(generator(torch.ones(1, 4))).sum().backward()
+        of_generator.step()
+
+def one_after_another():
+    for i in range(2):
+        of = model()
+        train(3, torch.optim.SGD(of.parameters()), of)
+
+def scaler():
+    of = model()
+    optimizer = torch.optim.SGD(of.parameters())
+    scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
+    for i in range(6):
+        optimizer.zero_grad()
+        loss = scaler.scale(loss_of(of))
+        if i in (0, 3): loss = loss * float("inf")
+        loss.backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+def lbfgs():
+    of = model()
+    optimizer = torch.optim.LBFGS(of.parameters(), max_iter=3)
+    for i in range(2):
+        def closure():
+            optimizer.zero_grad()
+            loss = loss_of(of) ** 2
+            loss.backward()
+            return loss
+        optimizer.step(closure)
+
+def own_classes():
+    class Base(torch.optim.SGD):
+        def step(self, closure=None): return super().step(closure)
+    class Own(Base):
+        def step(self, closure=None):
+            super().step(closure)
+            return super().step(closure)
+    of = model()
+    train(3, Own(of.parameters(), lr=0.1), of)
+    other = copy.deepcopy(Own(of.parameters(), lr=0.1))
+    assert pickle.loads(pickle.dumps(torch.optim.SGD(of.parameters()))).state_dict() == \\
+        torch.optim.SGD(of.parameters()).state_dict()
+    assert not weakref.getweakrefs(other)
+    freed = weakref.ref(Own)
+    del Own, Base, other
+    import gc; gc.collect()
+    assert freed() is None
+
+def forward():
+    of = model().eval()
+    for i in range(4):
+        with torch.no_grad(): of(torch.ones(2, 4))
+        torch.zeros(5)
+
+def on_forward():
+    of = model()
+    optimizer = torch.optim.SGD(of.parameters())
+    for i in range(4):
+        loss_of(of).backward()
+        if i % 2: optimizer.step()
+on_forward.step_on = "forward"
+
+def on_api():
+    for i in range(3):
+        torch.add(torch.ones(1), 1)
+        json_module.dumps({})
+import json as json_module
+on_api.step_on = "json.dumps"
+
+def tagged():
+    of = model()
+    optimizer = torch.optim.SGD(of.parameters())
+    for epoch in range(2):
+        for i in range(2):
+            with torchtrace.annotate(step=i, epoch=epoch): train(2, optimizer, of)
+            torch.zeros(3)
+
+def threads():
+    of = model()
+    def work():
+        for i in range(3): of(torch.ones(1, 4))
+    class Outer(nn.Module):
+        def forward(self, x):
+            workers = [threading.Thread(target=work) for _ in range(2)]
+            [each.start() for each in workers]
+            [each.join() for each in workers]
+            return of(x)
+    outer = Outer()
+    for i in range(2): outer(torch.ones(1, 4))
+
+def forked():
+    of = model()
+    optimizer = torch.optim.SGD(of.parameters())
+    train(2, optimizer, of)
+    if os.fork() == 0:
+        train(3, optimizer, of)
+        os._exit(0)
+    assert os.wait()[1] == 0
+    train(2, optimizer, of)
+
+if __name__ == "__main__":
+    for part in sys.argv[1:]:
+        of = globals()[part]
+        keywords = {"step_on": of.step_on} if hasattr(of, "step_on") else {}
+        with torchtrace.trace(part, levels=[1], formats="none", **keywords): of()
+"""
+
+PARTS = [
+    line.split("def ")[1].split("(")[0]
+    for line in PROGRAM.splitlines()
+    if line.startswith("def ") and line.endswith("():")
+][1:]
+
+
+@functools.cache
+def folder():
+    place = Path(tempfile.mkdtemp())
+    (place / "program.py").write_text(textwrap.dedent(PROGRAM))
+    env = {"PYTHONPATH": str(PACKAGE)}
+    ended = tool.execute([tool.PYTHON, "program.py", *PARTS], cwd=place, env=env)
+    assert ended.status == 0, ended
+    return place
+
+
+def stats(part, *options):
+    words = ("stats", part, "--by", "step", "--format", "json", *options)
+    ended = tool.torchtrace(*words, cwd=folder())
+    assert ended.status == 0, ended
+    return json.loads(ended.out)
+
+
+def names(part, *options):
+    return [row["step"] for row in stats(part, *options)["steps"]]
+
+
+BEFORE, AFTER = "before the first", "after the last"
+
+
+@pytest.mark.parametrize(
+    ("part", "expected"),
+    [
+        ("plain", [BEFORE, "1", "2", "3", "4", "5", AFTER]),
+        ("no_end", [BEFORE, "1", "2", AFTER]),
+        ("gan", [BEFORE, "1", "2", "3", AFTER]),
+        ("one_after_another", [BEFORE, "1", "2", "3", "4", "5", "6"]),
+        ("scaler", [BEFORE, "1", "2", "3", "4", "5", "6"]),
+        ("lbfgs", [BEFORE, "1", "2"]),
+        ("own_classes", [BEFORE, "1", "2", "3"]),
+        ("forward", [BEFORE, "1", "2", "3", "4", AFTER]),
+        ("on_forward", [BEFORE, "1", "2", "3", "4", AFTER]),
+        # Nothing is called in the first one, before json.dumps.
+        ("on_api", [BEFORE, "2", "3"]),
+        ("tagged", [BEFORE, "0", "1", "0", "1", "between steps"]),
+        ("threads", [BEFORE, "1", "2"]),
+    ],
+)
+def test_steps_end_with(part, expected):
+    found = names(part)
+    assert [name for name in found if name != AFTER] == [name for name in expected if name != AFTER]
+    if AFTER in expected:
+        assert found[-1] == AFTER
+
+
+def test_a_row_is_a_step(tmp_path):
+    report = stats("plain")
+    rows = {row["step"]: row for row in report["steps"]}
+    assert [row["number"] for row in report["steps"]] == [None, 1, 2, 3, 4, 5, None]
+    # Every step makes the same calls, and all of them are in it.
+    assert len({row["calls"] for name, row in rows.items() if name.isdecimal()}) <= 2
+    assert sum(row["calls"] for row in rows.values()) == report["total_calls"]
+    steps = [row for name, row in rows.items() if name.isdecimal()]
+    assert all(row["wall_ns"] > row["time_ns"] > 0 for row in steps)
+    assert rows[BEFORE]["wall_ns"] is rows[AFTER]["wall_ns"] is None
+    # The fourth step slept.
+    assert rows["4"]["wall_ns"] > 100e6
+    times = report["step_times"]
+    assert times["steps"] == 5 and times["p99_ns"] == rows["4"]["wall_ns"]
+    assert "4" in [each["step"] for each in times["long"]]
+    text = tool.torchtrace("stats", "plain", "--by", "step", cwd=folder()).out
+    assert "5 steps: mean " in text and "; long: step" in text and "(after the last)" in text
+
+
+def test_a_forked_process_counts_its_own_steps():
+    rows = {row["step"]: row for row in stats("forked")["steps"]}
+    # 2 and 2 of the parent, 3 of the child.
+    assert [name for name in rows if name.isdecimal()] == ["1", "2", "3", "4"]
+    assert rows["2"]["calls"] == 2 * rows["4"]["calls"]
+
+
+def test_tags_of_the_program_stay_its_own(tmp_path):
+    calls = str(tmp_path / "calls.csv")
+    ended = tool.torchtrace("export", "tagged", "--calls", "-o", calls, "-q", cwd=folder())
+    assert ended.status == 0, ended
+    text = Path(calls).read_text()
+    assert "epoch" in text and "@" not in text
+    assert "@" not in tool.torchtrace("dump", "plain", cwd=folder()).out
+
+
+def test_merged_and_filtered_traces_keep_them(tmp_path):
+    out = str(tmp_path / "some")
+    words = ("filter", "plain", "--include", "*.linear", "-o", out, "-q")
+    ended = tool.torchtrace(*words, cwd=folder())
+    assert ended.status == 0, ended
+    assert names(out) == ["1", "2", "3", "4", "5"]
+    assert stats(out)["step_times"] == stats("plain")["step_times"]
+    both = str(tmp_path / "both")
+    ended = tool.torchtrace("merge", "plain", "gan", "-o", both, "-q", cwd=folder())
+    assert ended.status == 0, ended
+    assert names(both) == [BEFORE, "1", "2", "3", "4", "5", AFTER]
+
+
+def test_a_trace_without_steps(tmp_path):
+    (tmp_path / "mine.py").write_text("def f(): pass\n")
+    words = ("run", "-q", "-fo", "out", "-l", "0", "--library", "mine", "--python", tool.PYTHON)
+    ended = tool.torchtrace(*words, "-c", "import mine; mine.f()", cwd=tmp_path)
+    assert ended.status == 0, ended
+    ended = tool.torchtrace("stats", "out", "--by", "step", cwd=tmp_path)
+    assert ended.status == 2 and "out has no steps: no optimizer stepped" in ended.err, ended
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("optimiser", "'optimiser' is not auto, optimizer, forward or the name of an API"),
+        ("__main__.f", "a function of the program itself"),
+    ],
+)
+def test_bad_values(value, message, tmp_path):
+    ended = tool.torchtrace("run", "--step-on", value, "-c", "pass", cwd=tmp_path)
+    assert ended.status == 125 and message in ended.err, ended

@@ -1,0 +1,69 @@
+#include "dialects/torch/steps/step_count.h"
+
+#include "serialize/base/monotonic_clock.h"
+
+namespace torchtrace::torch_dialect {
+
+bool StepCount::BeginFirst(StepKind kind) {
+  StepMark& mark = marks_.at(kind);
+  if (mark.number != 0) return false;
+  mark = {1, static_cast<int64_t>(MonotonicNowNs())};
+  return true;
+}
+
+void StepCount::EndStep(StepKind kind) {
+  BeginFirst(kind);
+  StepMark& mark = marks_.at(kind);
+  mark = {mark.number + 1, static_cast<int64_t>(MonotonicNowNs())};
+  decided_ = decided_ || kind == StepKind::kStep;
+  Changed();
+}
+
+bool StepCount::BeginModule(const void* thread) {
+  const bool by_modules = on_ == StepOn::kForward || (on_ == StepOn::kAuto && !decided_);
+  if (module_.thread != nullptr || (!by_modules && marks_.at(StepKind::kStep).number != 0)) return false;
+  bool first = false;
+  if (on_ != StepOn::kAuto || optimizers_) first = BeginFirst(StepKind::kStep);
+  if (on_ == StepOn::kAuto) first = BeginFirst(StepKind::kForward) || first;
+  if (first) Changed();
+  if (!by_modules) return false;
+  module_ = {thread, nullptr, ++order_};
+  return true;
+}
+
+bool StepCount::BeginStep(const void* thread, const void* optimizer) {
+  if (on_ == StepOn::kForward || step_.thread != nullptr) return false;
+  optimizers_ = true;
+  if (BeginFirst(StepKind::kStep)) Changed();
+  step_ = {thread, optimizer, ++order_};
+  return true;
+}
+
+void StepCount::End(const void* thread, bool returned) {
+  const bool is_step = step_.thread == thread && (module_.thread != thread || step_.order > module_.order);
+  if (!is_step && module_.thread != thread) return;  // it began before a fork
+  UnderWay& ended = is_step ? step_ : module_;
+  const void* const optimizer = std::exchange(ended, UnderWay()).optimizer;
+  if (!returned) return;
+  if (!is_step) {
+    // An optimizer may have stepped within the call.
+    if (on_ == StepOn::kForward || !decided_) EndStep(on_ == StepOn::kForward ? StepKind::kStep : StepKind::kForward);
+  } else if (optimizer == nullptr || decides_(optimizer)) {
+    stepped_since_update_ = true;
+    EndStep(StepKind::kStep);
+  }
+}
+
+void StepCount::UpdateScale() {
+  if (on_ != StepOn::kAuto && on_ != StepOn::kOptimizer) return;
+  if (!std::exchange(stepped_since_update_, false)) EndStep(StepKind::kStep);
+}
+
+void StepCount::Forget() {
+  marks_ = StepMarks();
+  decided_ = false;
+  stepped_since_update_ = false;
+  module_ = step_ = UnderWay();
+}
+
+}  // namespace torchtrace::torch_dialect

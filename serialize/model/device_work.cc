@@ -1,0 +1,43 @@
+#include "serialize/model/device_work.h"
+
+#include "serialize/base/bytes.h"
+
+namespace torchtrace {
+
+const char* DeviceWorkName(DeviceWork::Kind kind) {
+  return kind == DeviceWork::kKernel ? "kernel" : kind == DeviceWork::kCopy ? "memcpy" : "memset";
+}
+
+void AppendDeviceWork(const DeviceWork& work, std::string* bytes) {
+  AppendVarint(work.kind, bytes);
+  AppendVarint(work.device, bytes);
+  for (const uint64_t number : {work.stream, static_cast<uint64_t>(work.start_ns),
+                                static_cast<uint64_t>(work.duration_ns), work.name, work.bytes, work.correlation}) {
+    AppendVarint(number, bytes);
+  }
+}
+
+void ReadDeviceWork(std::string_view bytes, std::vector<DeviceWork>* work) {
+  work->clear();
+  ByteReader reader(bytes);
+  while (reader.offset() < bytes.size()) {
+    uint64_t kind, device, start, duration;
+    DeviceWork one;
+    if (!reader.Varint(&kind) || !reader.Varint(&device) || !reader.Varint(&one.stream) || !reader.Varint(&start) ||
+        !reader.Varint(&duration) || !reader.Varint(&one.name) || !reader.Varint(&one.bytes) ||
+        !reader.Varint(&one.correlation)) {
+      return;
+    }
+    if (kind >= DeviceWork::kKinds || device >= DeviceWork::kMostDevices || start > INT64_MAX / 2 ||
+        duration > INT64_MAX / 2) {
+      return;
+    }
+    one.kind = static_cast<DeviceWork::Kind>(kind);
+    one.device = static_cast<uint8_t>(device);
+    one.start_ns = static_cast<int64_t>(start);
+    one.duration_ns = static_cast<int64_t>(duration);
+    work->push_back(one);
+  }
+}
+
+}  // namespace torchtrace

@@ -1,0 +1,394 @@
+#include "serialize/reports/memory_report.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+#include "serialize/base/reused_stack.h"
+#include "serialize/base/text.h"
+#include "serialize/forms/call_labels.h"
+#include "serialize/forms/forms.h"
+#include "serialize/forms/trace_lines.h"
+#include "serialize/model/config.h"
+#include "serialize/reports/report_table.h"
+#include "serialize/reports/reports.h"
+#include "serialize/reports/shapes.h"
+#include "serialize/trace/live_memory.h"
+#include "serialize/trace/run_facts.h"
+
+namespace torchtrace {
+namespace {
+
+using nlohmann::ordered_json;
+
+// Deeper calls exist only in damaged logs.
+constexpr uint32_t kDeepest = 1'000'000;
+
+constexpr LineId kNoLine = UINT32_MAX;
+
+// What a program does memory for, as far as the calls around show it; docs/MEMORY.md has the rules.
+enum class Phase : uint8_t { kOther, kBackward, kOptimizer };
+
+constexpr const char* kBackwardCalls[] = {"torch.Tensor.backward", "torch.autograd.backward", "torch.autograd.grad",
+                                          "torch._tensor.Tensor.backward"};
+
+// What an optimizer's `step` calls itself: as a scope at level 4, as a function at the others.
+bool IsOptimizerStep(std::string_view api) {
+  return api.starts_with("Optimizer.step#") || (api.starts_with("torch.optim.") && api.ends_with(".step"));
+}
+
+std::string DeviceName(const MemoryDevice& device) {
+  return device.kind == MemoryKind::kCpu    ? "cpu"
+         : device.kind == MemoryKind::kCuda ? absl::StrCat("cuda:", device.index)
+                                            : absl::StrCat("device ", static_cast<int>(device.kind), ":", device.index);
+}
+
+std::string Amount(uint64_t bytes) { return absl::StrCat(FormatAmount(static_cast<double>(bytes)), "B"); }
+
+class MemoryReport {
+ public:
+  MemoryReport(Trace* trace, const MemoryOptions& options) : trace_(*trace), options_(options), text_(*trace) {}
+
+  absl::Status Read() {
+    const MemoryShown shown(&trace_);
+    LiveMemory<char> memory;
+    absl::Status read = trace_.Read([&](const CallRecord& record) {
+      if (record.kind == CallRecord::kMemory) memory.Apply(record.process, record.memory);
+      return absl::OkStatus();
+    });
+    if (!read.ok()) return read;
+    for (const auto& [device, totals] : memory.devices()) {
+      if (totals.peak == 0) continue;
+      Peak& peak = devices_[device];
+      peak.bytes = totals.peak;
+      peak.allocation = totals.peak_at;
+      peak.at_end = totals.live;
+    }
+    read = trace_.Read([this](const CallRecord& record) {
+      switch (record.kind) {
+        case CallRecord::kEnter:
+          Enter(record);
+          break;
+        case CallRecord::kMemory:
+          Change(record);
+          break;
+        default:
+          Leave(record);
+      }
+      return absl::OkStatus();
+    });
+    if (!read.ok()) return read;
+    for (const auto& [number, block] : at_peak_) AddRow(block, std::nullopt);
+    at_peak_.clear();
+    return absl::OkStatus();
+  }
+
+  void WriteText(std::ostream* out) {
+    for (const auto& [device, peak] : devices_) {
+      *out << Title(device) << ": peak " << Amount(peak.bytes) << " (" << peak.bytes << " bytes), "
+           << Amount(peak.at_end) << " at the end\n";
+      *out << "  when  " << peak.when << "\n";
+      TextTable table({{"bytes", TextTable::kRight},
+                       {"%", TextTable::kRight},
+                       {"blocks", TextTable::kRight},
+                       {"kind", TextTable::kLeft},
+                       {"made by", TextTable::kLeft}});
+      for (const auto& [row, sum] : Rows(peak)) {
+        table.AddRow({Amount(sum.bytes), FormatPercent(sum.bytes, peak.bytes), std::to_string(sum.blocks), row.first,
+                      row.second});
+      }
+      *out << table.Format() << "\n";
+    }
+    if (devices_.empty()) *out << "no memory was allocated\n";
+  }
+
+  void WriteJson(std::ostream* out) {
+    ordered_json devices = ordered_json::array();
+    for (const auto& [device, peak] : devices_) {
+      ordered_json rows = ordered_json::array();
+      for (const auto& [row, sum] : Rows(peak)) {
+        rows.push_back({{"kind", row.first}, {"made_by", row.second}, {"bytes", sum.bytes}, {"blocks", sum.blocks}});
+      }
+      devices.push_back({{"process", device.process},
+                         {"device", DeviceName(device.device)},
+                         {"peak_bytes", peak.bytes},
+                         {"end_bytes", peak.at_end},
+                         {"peak_time_ns", peak.time_ns},
+                         {"peak_call", peak.call == kNoCall ? ordered_json(nullptr) : ordered_json(peak.call)},
+                         {"when", peak.when},
+                         {"rows", std::move(rows)}});
+    }
+    *out << ordered_json{{"devices", std::move(devices)}}.dump(2, ' ', false, ordered_json::error_handler_t::replace)
+         << "\n";
+  }
+
+ private:
+  struct Sum {
+    uint64_t bytes = 0;
+    uint64_t blocks = 0;
+  };
+  using Row = std::pair<std::string, std::string>;  // kind, who made it
+  struct Peak {
+    uint64_t bytes = 0;
+    uint64_t allocation = 0;  // that reached it
+    uint64_t at_end = 0;
+    std::string when;
+    std::map<Row, Sum> rows;
+    int64_t time_ns = 0;
+    uint64_t call = kNoCall;
+  };
+  struct OpenCall {
+    uint64_t call = kNoCall;
+    ConfigId config = kLostId;
+    uint32_t tags = kNoTags;
+    LineId line = kNoLine;
+    Phase phase = Phase::kOther;  // of what is around it, too
+    uint64_t phase_call = kNoCall;
+  };
+  struct Thread {
+    ReusedStack<OpenCall> open;
+    bool is_backward = false;        // autograd's own thread
+    uint64_t scoped_step = kNoCall;  // at level 2, a step begins and ends with calls of their own
+  };
+  // Who made a block.
+  struct Maker {
+    ConfigId config = kLostId;
+    ConfigId module = kLostId;
+    LineId line = kNoLine;
+    Phase phase = Phase::kOther;
+    uint64_t phase_call = kNoCall;
+    uint64_t number = 0;  // of the block, among all of the trace
+  };
+  struct AtPeak {
+    ProcessDevice device;
+    uint64_t bytes = 0;
+    Maker maker;
+  };
+  struct Doing {
+    Phase phase = Phase::kOther;
+    uint64_t call = kNoCall;
+  };
+
+  Thread& ThreadOf(const CallRecord& record) {
+    const auto [at, fresh] = threads_.try_emplace({record.process, record.thread});
+    if (fresh) {
+      const ThreadInfo* const thread = FindThread(trace_.processes()[record.process], record.thread);
+      at->second.is_backward = thread != nullptr && thread->name.starts_with("pt_autograd");
+    }
+    return at->second;
+  }
+
+  std::string_view ApiOf(ConfigId config) const { return ReadConfigHead(trace_.identity(config)).api; }
+
+  void Enter(const CallRecord& record) {
+    if (record.depth >= kDeepest) return;
+    Thread& thread = ThreadOf(record);
+    while (thread.open.size() > record.depth) thread.open.Pop();
+    while (thread.open.size() < record.depth) thread.open.Push() = OpenCall();
+    const Doing around = Now(thread);
+    OpenCall& open = thread.open.Push();
+    open = {record.call, record.config, record.tags, kNoLine, around.phase, around.call};
+    if (record.stack != kNoStack) open.line = trace_.stacks().calling_line(record.stack);
+    const Phase own = PhaseOf(record);
+    if (own != Phase::kOther && around.phase == Phase::kOther) {
+      open.phase = own;
+      open.phase_call = record.call;
+    }
+    NoteScope(record, &thread);
+  }
+
+  // Level 2 sees an optimizer's step as an operator that opens a scope, and one that closes it.
+  void NoteScope(const CallRecord& record, Thread* thread) {
+    const std::string_view api = ApiOf(record.config);
+    if (!api.starts_with("profiler::_record_function_")) return;
+    if (!api.starts_with("profiler::_record_function_enter")) {
+      thread->scoped_step = kNoCall;
+    } else if (trace_.identity(record.config).find("Optimizer.step#") != std::string_view::npos) {
+      thread->scoped_step = record.call;
+    }
+  }
+
+  Phase PhaseOf(const CallRecord& record) const {
+    if (record.facts.scope == kBackwardScope) return Phase::kBackward;
+    const std::string_view api = ApiOf(record.config);
+    if (IsOptimizerStep(api)) return Phase::kOptimizer;
+    return std::find(std::begin(kBackwardCalls), std::end(kBackwardCalls), api) != std::end(kBackwardCalls)
+               ? Phase::kBackward
+               : Phase::kOther;
+  }
+
+  static Doing Now(const Thread& thread) {
+    if (!thread.open.empty() && thread.open.back().phase != Phase::kOther) {
+      return {thread.open.back().phase, thread.open.back().phase_call};
+    }
+    if (thread.scoped_step != kNoCall) return {Phase::kOptimizer, thread.scoped_step};
+    return {thread.is_backward ? Phase::kBackward : Phase::kOther, kNoCall};
+  }
+
+  void Leave(const CallRecord& record) {
+    if (record.depth >= kDeepest) return;
+    Thread& thread = ThreadOf(record);
+    while (thread.open.size() > record.depth) thread.open.Pop();
+  }
+
+  void Change(const CallRecord& record) {
+    Thread& thread = ThreadOf(record);
+    Maker maker;
+    if (!record.memory.freed) maker = MakerIn(thread);
+    maker.number = blocks_++;
+    const auto ended = memory_.Apply(record.process, record.memory, maker);
+    if (ended.has_value()) {
+      if (const auto at = at_peak_.find(ended->owner.number); at != at_peak_.end()) {
+        AddRow(at->second, Now(thread));
+        at_peak_.erase(at);
+      }
+    }
+    if (record.memory.freed) return;
+    const ProcessDevice device = {record.process, record.memory.device};
+    const auto peak = devices_.find(device);
+    if (peak == devices_.end() || memory_.devices().at(device).allocations != peak->second.allocation) return;
+    peak->second.when = When(record, thread);
+    peak->second.time_ns = record.time_ns;
+    peak->second.call = record.call;
+    memory_.ForEach([&](const ProcessDevice& of, const LiveMemory<Maker>::Block& block) {
+      if (of == device) at_peak_[block.owner.number] = {device, block.bytes, block.owner};
+    });
+  }
+
+  Maker MakerIn(const Thread& thread) const {
+    Maker maker;
+    const Doing now = Now(thread);
+    maker.phase = now.phase;
+    maker.phase_call = now.call;
+    for (size_t i = thread.open.size(); i > 0; --i) {
+      const OpenCall& call = thread.open[i - 1];
+      if (call.config == kLostId) continue;
+      if (maker.config == kLostId) maker.config = call.config;
+      if (maker.line == kNoLine) maker.line = call.line;
+      if (maker.module == kLostId && IsModule(call.config)) maker.module = call.config;
+    }
+    return maker;
+  }
+
+  bool IsModule(ConfigId config) const {
+    modules_.resize(std::max<size_t>(modules_.size(), config + size_t{1}));
+    if (!modules_[config].has_value()) modules_[config] = ModuleLabelOf(trace_.identity(config));
+    return !modules_[config]->empty();
+  }
+
+  // `ended`: what the program did when the block ended; nothing: it lived to the end.
+  void AddRow(const AtPeak& block, const std::optional<Doing>& ended) {
+    const Maker& maker = block.maker;
+    const bool ended_in_same = ended.has_value() && ended->phase == maker.phase && ended->call == maker.phase_call &&
+                               maker.phase_call != kNoCall;
+    const char* kind = "other";
+    if (maker.phase == Phase::kOptimizer) {
+      kind = ended_in_same ? "other" : "optimizer state";
+    } else if (maker.phase == Phase::kBackward) {
+      kind = ended.has_value() && ended->phase == Phase::kBackward ? "other" : "gradient";
+    } else if (ended.has_value() && ended->phase == Phase::kBackward) {
+      kind = "activation";
+    }
+    Sum& sum = devices_[block.device].rows[{kind, MakerText(maker)}];
+    sum.bytes += block.bytes;
+    ++sum.blocks;
+  }
+
+  std::string MakerText(const Maker& maker) {
+    switch (options_.by) {
+      case MemoryBy::kKind:
+        return "";
+      case MemoryBy::kModule:
+        return maker.module == kLostId ? "(no module)" : PlainLine(modules_[maker.module]->Text());
+      case MemoryBy::kLine:
+        return maker.line == kNoLine ? "(no stack)" : text_.Line(maker.line);
+      case MemoryBy::kApi:
+        break;
+    }
+    return maker.config == kLostId ? "(no call)" : FormatApi(ApiOf(maker.config));
+  }
+
+  // The calls around, from the outermost on, and the program's tags.
+  std::string When(const CallRecord& record, const Thread& thread) const {
+    std::string when;
+    constexpr size_t kMostCalls = 6;
+    size_t shown = 0;
+    for (const OpenCall& call : thread.open) {
+      if (call.config == kLostId) continue;
+      if (++shown > kMostCalls) continue;
+      absl::StrAppend(&when, when.empty() ? "" : " > ",
+                      IsModule(call.config) ? PlainLine(modules_[call.config]->Text()) : FormatApi(ApiOf(call.config)));
+    }
+    if (shown > kMostCalls) absl::StrAppend(&when, " > ...");
+    if (when.empty()) when = "outside of calls";
+    if (record.call != kNoCall) absl::StrAppend(&when, " (call ", record.call, ")");
+    const std::string_view tags = thread.open.empty() ? "" : trace_.tags(thread.open.back().tags);
+    if (!tags.empty()) absl::StrAppend(&when, " ", PlainLine(tags));
+    return when;
+  }
+
+  std::string Title(const ProcessDevice& device) const {
+    const std::string name = DeviceName(device.device);
+    return trace_.processes().size() == 1 ? name
+                                          : absl::StrCat(ProcessName(trace_.processes()[device.process]), " ", name);
+  }
+
+  // The largest first; the last one sums up those beyond the limit.
+  std::vector<std::pair<Row, Sum>> Rows(const Peak& peak) const {
+    std::vector<std::pair<Row, Sum>> rows(peak.rows.begin(), peak.rows.end());
+    std::stable_sort(rows.begin(), rows.end(),
+                     [](const auto& a, const auto& b) { return a.second.bytes > b.second.bytes; });
+    if (options_.top == 0 || rows.size() <= options_.top) return rows;
+    const size_t more = rows.size() - options_.top;
+    Sum sum;
+    for (size_t i = options_.top; i < rows.size(); ++i) {
+      sum.bytes += rows[i].second.bytes;
+      sum.blocks += rows[i].second.blocks;
+    }
+    rows.resize(options_.top);
+    rows.emplace_back(Row("", absl::StrCat("(", Counted(more, "more row", "more rows"), ")")), sum);
+    return rows;
+  }
+
+  Trace& trace_;
+  const MemoryOptions& options_;
+  StackText text_;
+  std::map<ProcessDevice, Peak> devices_;
+  LiveMemory<Maker> memory_;
+  uint64_t blocks_ = 0;
+  std::map<uint64_t, AtPeak> at_peak_;  // those that have not ended yet, by number
+  std::map<std::pair<uint32_t, uint32_t>, Thread> threads_;
+  mutable std::vector<std::optional<ModuleLabel>> modules_;  // by config
+};
+
+}  // namespace
+
+const Choices<MemoryBy>& MemoryGroupings() {
+  static const Choices<MemoryBy> groupings(
+      "cannot group by",
+      {{"api", MemoryBy::kApi}, {"module", MemoryBy::kModule}, {"line", MemoryBy::kLine}, {"kind", MemoryBy::kKind}});
+  return groupings;
+}
+
+absl::Status WriteMemory(Trace* trace, const std::string& name, const MemoryOptions& options, std::ostream* out) {
+  // Threads' names are complete only after a first pass.
+  if (absl::Status s = trace->Count().status(); !s.ok()) return s;
+  const std::vector<ProcessInfo>& processes = trace->processes();
+  if (std::none_of(processes.begin(), processes.end(),
+                   [](const ProcessInfo& process) { return process.known.memory; })) {
+    return absl::FailedPreconditionError(absl::StrCat(name, " has no memory: record it with torchtrace run --memory"));
+  }
+  MemoryReport report(trace, options);
+  if (absl::Status s = report.Read(); !s.ok()) return s;
+  options.json ? report.WriteJson(out) : report.WriteText(out);
+  return out->good() ? absl::OkStatus() : absl::AbortedError("cannot write the report on memory");
+}
+
+}  // namespace torchtrace

@@ -1,0 +1,32 @@
+// `torchtrace memory`: the most memory that a program had, and who had made what was alive then.
+
+#ifndef TORCHTRACE_SERIALIZE_REPORTS_MEMORY_REPORT_H_
+#define TORCHTRACE_SERIALIZE_REPORTS_MEMORY_REPORT_H_
+
+#include <cstdint>
+#include <ostream>
+#include <string>
+
+#include "absl/status/status.h"
+#include "serialize/base/choices.h"
+#include "serialize/trace/trace.h"
+
+namespace torchtrace {
+
+// What tells apart who made memory.
+enum class MemoryBy : uint8_t { kApi, kModule, kLine, kKind };
+const Choices<MemoryBy>& MemoryGroupings();
+
+struct MemoryOptions {
+  MemoryBy by = MemoryBy::kApi;
+  uint64_t top = 20;  // rows of a device; the others are one row. 0: all
+  bool json = false;
+};
+
+// By process and device. Rows sum to the peak. Reads the trace twice; memory grows with the blocks that live at a time.
+// FailedPrecondition if memory was not recorded, Aborted when `out` fails.
+absl::Status WriteMemory(Trace* trace, const std::string& name, const MemoryOptions& options, std::ostream* out);
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_SERIALIZE_REPORTS_MEMORY_REPORT_H_

@@ -1,0 +1,96 @@
+// Which memory lives, and how much it is, from a trace's records of kind kMemory.
+
+#ifndef TORCHTRACE_SERIALIZE_TRACE_LIVE_MEMORY_H_
+#define TORCHTRACE_SERIALIZE_TRACE_LIVE_MEMORY_H_
+
+#include <algorithm>
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/hash/hash.h"
+#include "serialize/model/memory_event.h"
+
+namespace torchtrace {
+
+// A device as one process uses it.
+struct ProcessDevice {
+  uint32_t process = 0;
+  MemoryDevice device = {};
+
+  friend auto operator<=>(const ProcessDevice&, const ProcessDevice&) = default;
+};
+
+// The bytes that an event counts for: damaged logs may tell any number, whose sums would overflow.
+inline uint64_t CountedBytes(const MemoryEvent& event) { return std::min(event.bytes, uint64_t{1} << 44); }
+
+// Takes records in the order of Trace::Read. `Owner`: what a reader knows of a block.
+template <typename Owner>
+class LiveMemory {
+ public:
+  struct Block {
+    uint64_t bytes = 0;
+    Owner owner = {};
+  };
+  struct Totals {
+    uint64_t live = 0;
+    uint64_t peak = 0;
+    uint64_t peak_at = 0;  // the number of the allocation that reached it first, counted from 1; 0: there is none
+    uint64_t allocations = 0;
+  };
+  using Key = std::tuple<ProcessDevice, uint64_t>;
+
+  // Returns the block that ends: the one that is freed, or one at the address of a new block, whose end was not
+  // recorded. The ends of blocks from before the trace are ignored.
+  std::optional<Block> Apply(uint32_t process, const MemoryEvent& event, Owner owner = {}) {
+    const ProcessDevice device = {process, event.device};
+    std::optional<Block> ended;
+    Totals& totals = devices_[device];
+    const auto at = blocks_.find(Key(device, event.address));
+    if (at != blocks_.end()) {
+      ended = std::move(at->second);
+      totals.live -= ended->bytes;
+      if (event.freed) blocks_.erase(at);
+    }
+    if (event.freed) return ended;
+    const Block block = {CountedBytes(event), std::move(owner)};
+    totals.live += block.bytes;
+    ++totals.allocations;
+    if (totals.live > totals.peak) {
+      totals.peak = totals.live;
+      totals.peak_at = totals.allocations;
+    }
+    if (at != blocks_.end()) {
+      at->second = block;
+    } else {
+      blocks_.emplace(Key(device, event.address), block);
+    }
+    return ended;
+  }
+
+  const std::map<ProcessDevice, Totals>& devices() const { return devices_; }
+  // Calls `visit(device, block)` for all that live.
+  template <typename Visit>
+  void ForEach(const Visit& visit) const {
+    for (const auto& [key, block] : blocks_) visit(std::get<ProcessDevice>(key), block);
+  }
+
+ private:
+  struct Hash {
+    size_t operator()(const Key& key) const {
+      const auto& [device, address] = key;
+      return absl::HashOf(device.process, static_cast<int>(device.device.kind), device.device.index, address);
+    }
+  };
+
+  absl::flat_hash_map<Key, Block, Hash> blocks_;
+  std::map<ProcessDevice, Totals> devices_;
+};
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_SERIALIZE_TRACE_LIVE_MEMORY_H_

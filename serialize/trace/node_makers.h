@@ -1,0 +1,61 @@
+// Finds what made an autograd node: PyTorch numbers the nodes that a thread makes, in their order.
+
+#ifndef TORCHTRACE_SERIALIZE_TRACE_NODE_MAKERS_H_
+#define TORCHTRACE_SERIALIZE_TRACE_NODE_MAKERS_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "serialize/model/record_facts.h"
+#include "serialize/trace/trace.h"
+
+namespace torchtrace {
+
+// Whether a call is of a backward pass.
+inline bool IsBackward(const RecordFacts& facts) { return facts.scope == kBackwardScope || facts.forward_thread != 0; }
+
+// Stores a T for each call that made nodes. A node's maker is the first call with its number or a later one: level 2
+// notes the last of several nodes that a call made. Memory is bounded: keeps at least the last `most` calls of a
+// thread.
+template <typename T>
+class NodeMakers {
+ public:
+  explicit NodeMakers(size_t most = 1 << 20) : most_(most) {}
+
+  // Call it at each call's entry, in the order of the trace. Ignores calls that make no node. Of calls with the same
+  // number, the last one counts.
+  void Add(const CallRecord& entry, T maker) {
+    const RecordFacts& facts = entry.facts;
+    if (facts.forward_thread != 0 || facts.sequence < 0) return;
+    Nodes& nodes = threads_[{entry.process, facts.thread}];
+    while (!nodes.empty() && nodes.back().first >= facts.sequence) nodes.pop_back();
+    if (nodes.size() >= 2 * most_) nodes.erase(nodes.begin(), nodes.begin() + static_cast<ptrdiff_t>(most_));
+    nodes.emplace_back(facts.sequence, std::move(maker));
+  }
+
+  // Null if the call doesn't run a node, or its maker is unknown. Valid until the next Add.
+  const T* Find(const CallRecord& entry) const {
+    const RecordFacts& facts = entry.facts;
+    if (facts.forward_thread == 0 || facts.sequence < 0) return nullptr;
+    const auto thread = threads_.find({entry.process, facts.forward_thread});
+    if (thread == threads_.end()) return nullptr;
+    const Nodes& nodes = thread->second;
+    const auto at = std::lower_bound(nodes.begin(), nodes.end(), facts.sequence,
+                                     [](const auto& node, int64_t sequence) { return node.first < sequence; });
+    return at == nodes.end() ? nullptr : &at->second;
+  }
+
+ private:
+  using Nodes = std::vector<std::pair<int64_t, T>>;  // ascending
+
+  const size_t most_;
+  std::map<std::pair<uint32_t, uint64_t>, Nodes> threads_;  // by process and RecordFunction's number
+};
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_SERIALIZE_TRACE_NODE_MAKERS_H_

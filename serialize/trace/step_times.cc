@@ -1,0 +1,104 @@
+#include "serialize/trace/step_times.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <numeric>
+
+namespace torchtrace {
+
+StepPlace StepTimes::Add(const CallRecord& entry) {
+  if (entry.process >= processes_.size()) processes_.resize(entry.process + size_t{1});
+  Process& process = processes_[entry.process];
+  process.last_ns = std::max(process.last_ns, entry.time_ns);
+  if (process.asked && process.tags == entry.tags) return process.place;
+  process.asked = true;
+  process.tags = entry.tags;
+  return process.place = Find(&process, trace_.processes()[entry.process].known, entry.tags);
+}
+
+StepPlace StepTimes::Find(Process* process, const ProcessMetadata& known, uint32_t tags) const {
+  const StepMark& mark = trace_.steps(tags).at(known.steps_by);
+  if (mark.number == 0) {
+    const bool has_steps = known.steps_by != StepKind::kForward || known.last_steps.at(StepKind::kForward).number > 0;
+    return {has_steps ? StepPlace::kBefore : StepPlace::kNone};
+  }
+  const bool by_tag = known.steps_by == StepKind::kTag;
+  const std::string_view name = by_tag ? StepTagOf(trace_.tags(tags)) : std::string_view();
+  if (by_tag && name.empty()) {
+    process->ends.try_emplace(mark.number, mark.begin_ns);
+    return {StepPlace::kBetween};
+  }
+  if (!by_tag && mark.number == known.last_steps.at(known.steps_by).number) {
+    process->ends.try_emplace(mark.number - 1, mark.begin_ns);
+    return {StepPlace::kAfter};
+  }
+  ProgramStep& step = process->steps[mark.number];
+  if (step.number == 0)
+    step = {mark.number, by_tag ? std::string(name) : std::to_string(mark.number), mark.begin_ns, {}};
+  return {StepPlace::kInStep, mark.number};
+}
+
+void StepTimes::Finish() {
+  for (size_t i = 0; i < processes_.size(); ++i) {
+    Process& process = processes_[i];
+    const ProcessMetadata& known = trace_.processes()[i].known;
+    const StepMark& last = known.last_steps.at(known.steps_by);
+    if (known.steps_by != StepKind::kTag && last.number > 1) process.ends.try_emplace(last.number - 1, last.begin_ns);
+    for (auto at = process.steps.begin(); at != process.steps.end(); ++at) {
+      const auto next = std::next(at);
+      ProgramStep& step = at->second;
+      if (const auto end = process.ends.find(step.number); end != process.ends.end()) {
+        step.end_ns = end->second;
+      } else if (next != process.steps.end() && next->first == step.number + 1) {
+        step.end_ns = next->second.begin_ns;
+      } else if (known.steps_by == StepKind::kTag && next == process.steps.end()) {
+        step.end_ns = process.last_ns;
+      }
+      // The clocks of calls and of steps may differ a little.
+      if (step.end_ns.has_value()) step.end_ns = std::max(*step.end_ns, step.begin_ns);
+    }
+  }
+}
+
+const std::map<uint64_t, ProgramStep>& StepTimes::Of(uint32_t process) const {
+  static const std::map<uint64_t, ProgramStep> none;
+  return process < processes_.size() ? processes_[process].steps : none;
+}
+
+const ProgramStep* StepTimes::At(uint32_t process, int64_t time_ns) const {
+  const std::map<uint64_t, ProgramStep>& steps = Of(process);
+  // Steps begin in the order of their numbers.
+  const auto after = std::partition_point(steps.begin(), steps.end(),
+                                          [time_ns](const auto& step) { return step.second.begin_ns <= time_ns; });
+  if (after == steps.begin()) return nullptr;
+  const ProgramStep& step = std::prev(after)->second;
+  return step.end_ns.has_value() && time_ns >= *step.end_ns ? nullptr : &step;
+}
+
+StepSummary SummarizeSteps(const std::vector<int64_t>& wall_ns) {
+  StepSummary summary;
+  summary.steps = wall_ns.size();
+  if (wall_ns.empty()) return summary;
+  const auto percentile = [](const std::vector<int64_t>& sorted, double percent) {
+    const double rank = std::ceil(percent / 100 * static_cast<double>(sorted.size()));
+    return sorted[static_cast<size_t>(std::max(rank, 1.0)) - 1];
+  };
+  std::vector<int64_t> sorted = wall_ns;
+  std::sort(sorted.begin(), sorted.end());
+  const double sum = std::accumulate(sorted.begin(), sorted.end(), 0.0);
+  summary.mean_ns = static_cast<int64_t>(sum / static_cast<double>(sorted.size()));
+  summary.p50_ns = percentile(sorted, 50);
+  summary.p90_ns = percentile(sorted, 90);
+  summary.p99_ns = percentile(sorted, 99);
+  std::vector<int64_t> deviations;
+  for (const int64_t ns : sorted) deviations.push_back(std::abs(ns - summary.p50_ns));
+  std::sort(deviations.begin(), deviations.end());
+  const int64_t least = summary.p50_ns + std::max(summary.p50_ns / 2, 6 * percentile(deviations, 50));
+  for (size_t i = 0; i < wall_ns.size(); ++i) {
+    if (wall_ns[i] > least) summary.odd.push_back(i);
+  }
+  return summary;
+}
+
+}  // namespace torchtrace

@@ -1,0 +1,57 @@
+"""Allocates and frees, in a step that PyTorch's profiler watches too, on another thread, and in a forked process."""
+
+import json
+import os
+import threading
+
+import torch
+from torch.profiler import ProfilerActivity, profile, record_function
+
+torch.manual_seed(0)
+
+# 400,000 bytes, of which 100,000 go, and another 200,000 by other means than operators that return a tensor.
+kept = torch.empty(75_000)
+gone = torch.empty(25_000)
+del gone
+kept.set_(torch.empty(0).untyped_storage())
+grown = torch.empty(1)
+grown.resize_(50_000)
+freed_elsewhere = [torch.empty(10_000)]
+thread = threading.Thread(target=freed_elsewhere.clear)
+thread.start()
+thread.join()
+
+if os.fork() == 0:
+    grown.resize_(60_000)
+    torch.empty(3)
+    os._exit(0)
+os.wait()
+
+model = torch.nn.Sequential(torch.nn.Linear(256, 512), torch.nn.ReLU(), torch.nn.Linear(512, 10))
+optimizer = torch.optim.Adam(model.parameters())
+x, y = torch.randn(64, 256), torch.randint(10, (64,))
+
+
+def step():
+    optimizer.zero_grad()
+    torch.nn.functional.cross_entropy(model(x), y).backward()
+    optimizer.step()
+
+
+step()
+with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+    with record_function("the step"):
+        step()
+events = profiler.profiler.kineto_results.events()
+used = [event.nbytes() for event in events if event.name() == "[memory]"]
+state = sum(value.nbytes for values in optimizer.state.values() for value in values.values())
+gradients = sum(parameter.grad.nbytes for parameter in model.parameters())
+print(
+    json.dumps(
+        {
+            "allocated": sum(bytes for bytes in used if bytes > 0),
+            "state": state,
+            "gradients": gradients,
+        }
+    )
+)

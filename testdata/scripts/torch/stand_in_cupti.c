@@ -1,0 +1,131 @@
+// A stand-in for libcupti, whose "device" runs what is launched at once: records as CUDA 12 writes them, in buffers that
+// it asks its client for.
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { kKernel = 10, kMemcpy = 1, kExternal = 39, kRuntime = 5, kKinds = 64, kCustom2 = 5, kDepth = 64, kLaunchKernel = 211 };
+typedef void (*Requested)(uint8_t**, size_t*, size_t*);
+typedef void (*Completed)(void*, uint32_t, uint8_t*, size_t, size_t);
+
+static Requested requested;
+static Completed completed;
+static uint64_t (*timestamp)(void);
+static char enabled[kKinds];
+static char launches_recorded;
+static uint8_t* buffer;
+static size_t room, used, dropped;
+static uint32_t correlation;
+static volatile int lock;
+static __thread uint64_t ids[kDepth];
+static __thread int depth;
+
+static void take(void) {
+  while (__sync_lock_test_and_set(&lock, 1)) {}
+}
+static void release(void) { __sync_lock_release(&lock); }
+
+int cuptiGetVersion(uint32_t* version) { return *version = 22, 0; }
+int cuptiActivityRegisterCallbacks(Requested r, Completed c) { return requested = r, completed = c, 0; }
+int cuptiActivityRegisterTimestampCallback(uint64_t (*t)(void)) { return timestamp = t, 0; }
+int cuptiActivityEnable(int kind) { return enabled[kind] = 1, 0; }
+int cuptiActivityDisable(int kind) {
+  if (kind == kRuntime) launches_recorded = 0;
+  return enabled[kind] = 0, 0;
+}
+int cuptiActivityEnableRuntimeApi(uint32_t function, uint8_t enable) {
+  if (function == kLaunchKernel) launches_recorded = enable;
+  return 0;
+}
+int cuptiActivityEnableDriverApi(uint32_t function, uint8_t enable) { return 0; }
+int cuptiActivityPushExternalCorrelationId(int kind, uint64_t id) {
+  if (kind != kCustom2 || depth == kDepth) return 1;
+  return ids[depth++] = id, 0;
+}
+int cuptiActivityPopExternalCorrelationId(int kind, uint64_t* last) {
+  if (kind != kCustom2 || depth == 0) return 1;
+  return *last = ids[--depth], 0;
+}
+int cuptiActivityGetNumDroppedRecords(void* context, uint32_t stream, size_t* count) {
+  return *count = dropped, dropped = 0, 0;
+}
+
+static void give(void) {
+  uint8_t* const full = buffer;
+  const size_t bytes = used;
+  buffer = NULL, used = 0;
+  if (full != NULL) completed(NULL, 0, full, room, bytes);
+}
+int cuptiActivityFlushAll(uint32_t flag) {
+  take();
+  give();
+  release();
+  return 0;
+}
+
+static size_t bytes_of(const uint8_t* record) {
+  const int kind = *(const int*)record;
+  return kind == kKernel ? 208 : kind == kMemcpy ? 88 : 24;
+}
+int cuptiActivityGetNextRecord(uint8_t* from, size_t valid, uint8_t** record) {
+  uint8_t* const next = *record == NULL ? from : *record + bytes_of(*record);
+  if (next >= from + valid) return 12;
+  return *record = next, 0;
+}
+
+static void append(const uint8_t* record) {
+  const size_t bytes = bytes_of(record);
+  if (buffer != NULL && used + bytes > room) give();
+  if (buffer == NULL) {
+    size_t most;
+    requested(&buffer, &room, &most);
+  }
+  memcpy(buffer + used, record, bytes);
+  used += bytes;
+}
+static void append_id(uint64_t id, uint32_t of) {
+  uint8_t record[24] = {0};
+  *(int*)record = kExternal;
+  *(int*)(record + 4) = kCustom2;
+  *(uint64_t*)(record + 8) = id;
+  *(uint32_t*)(record + 16) = of;
+  append(record);
+}
+
+// For the program that is traced. `ns`: how long it runs; 0: it doesn't end.
+void stand_in_launch(int kind, int device, int stream, uint64_t ns, uint64_t bytes, const char* name) {
+  if (!enabled[kind]) return;
+  take();
+  const uint32_t of = ++correlation;
+  const int tells = depth > 0 && enabled[kExternal] && (launches_recorded || enabled[kRuntime]);
+  // In either order, as CUPTI does.
+  if (tells && of % 2 == 0) append_id(ids[depth - 1], of);
+  uint8_t record[208] = {0};
+  *(int*)record = kind;
+  const uint64_t start = timestamp();
+  *(uint64_t*)(record + 16) = start;
+  *(uint64_t*)(record + 24) = ns == 0 ? 0 : start + ns;
+  if (kind == kKernel) {
+    *(int*)(record + 40) = device;
+    *(int*)(record + 48) = stream;
+    *(uint32_t*)(record + 92) = of;
+    *(const char**)(record + 104) = name;
+  } else {
+    record[4] = 1;  // to the device
+    *(uint64_t*)(record + 8) = bytes;
+    *(int*)(record + 32) = device;
+    *(int*)(record + 40) = stream;
+    *(uint32_t*)(record + 44) = of;
+  }
+  append(record);
+  if (tells && of % 2 != 0) append_id(ids[depth - 1], of);
+  release();
+}
+void stand_in_drop(int records) { dropped += records; }
+int stand_in_enabled(void) {
+  int count = launches_recorded;
+  for (int i = 0; i < kKinds; ++i) count += enabled[i];
+  return count;
+}
+int stand_in_depth(void) { return depth; }

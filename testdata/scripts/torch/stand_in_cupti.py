@@ -1,0 +1,73 @@
+"""Launches work on the device of stand_in_cupti.c, whose library is the first argument."""
+
+import ctypes
+import os
+import sys
+import threading
+
+library = ctypes.CDLL(sys.argv[1])
+library.stand_in_launch.argtypes = [ctypes.c_int] * 3 + [ctypes.c_uint64] * 2 + [ctypes.c_char_p]
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+KERNEL, COPY = 10, 1
+NAME = ctypes.c_char_p(b"a_kernel<float>")  # lives as long as the process
+
+ops = torch.library.Library("stand_in", "DEF")
+ops.define("launch(Tensor x, int ns) -> Tensor")
+ops.define("copy(Tensor x, int ns) -> Tensor")
+ops.define("look(Tensor x) -> Tensor")
+
+
+def launch(x, ns):
+    library.stand_in_launch(KERNEL, 0, 7, ns, 0, NAME)
+    return x.clone()
+
+
+def copy(x, ns):
+    library.stand_in_launch(COPY, 1, 8, ns, 4096, None)
+    return x.clone()
+
+
+def look(x):
+    print(library.stand_in_enabled(), library.stand_in_depth())
+    return x.clone()
+
+
+for function in (launch, copy, look):
+    ops.impl(function.__name__, function, "CPU")
+x = torch.ones(2)
+
+
+copied = threading.Event()
+
+
+def copy_and_stay():
+    for _ in range(100):
+        torch.ops.stand_in.copy(x, 5)
+    copied.set()
+    threading.Event().wait()
+
+
+torch.ops.stand_in.look(x)
+torch.ops.stand_in.launch(x, 1000)
+torch.ops.stand_in.copy(x, 500)
+library.stand_in_launch(KERNEL, 0, 7, 77, 0, NAME)  # in no call
+with profile(activities=[ProfilerActivity.CPU]) as profiled:
+    torch.ops.stand_in.look(x)
+    torch.ops.stand_in.launch(x, 1)  # not seen
+print(sum(event.key == "stand_in::launch" for event in profiled.key_averages()))
+torch.ops.stand_in.look(x)
+threading.Thread(target=copy_and_stay, daemon=True).start()
+copied.wait()
+for _ in range(10_000):
+    torch.ops.stand_in.launch(x, 3)
+if (child := os.fork()) == 0:
+    torch.ops.aten.neg(x)  # a forked process has no device
+    os._exit(0)
+os.waitpid(child, 0)
+torch.ops.stand_in.launch(x, 0)  # doesn't end
+library.stand_in_drop(2)
+torch.ops.stand_in.launch(x, 2000)
+print("end")
