@@ -91,9 +91,10 @@ class MemoryReport {
   }
 
   void WriteText(std::ostream* out) {
+    const char* between = "";
     for (const auto& [device, peak] : devices_) {
-      *out << Title(device) << ": peak " << Amount(peak.bytes) << " (" << peak.bytes << " bytes), "
-           << Amount(peak.at_end) << " at the end\n";
+      *out << std::exchange(between, "\n") << Title(device) << ": peak " << Amount(peak.bytes) << " (" << peak.bytes
+           << " bytes), " << Amount(peak.at_end) << " at the end\n";
       *out << "  when  " << peak.when << "\n";
       TextTable table({{"bytes", TextTable::kRight},
                        {"%", TextTable::kRight},
@@ -104,7 +105,7 @@ class MemoryReport {
         table.AddRow({Amount(sum.bytes), FormatPercent(sum.bytes, peak.bytes), std::to_string(sum.blocks), row.first,
                       row.second});
       }
-      *out << table.Format() << "\n";
+      *out << table.Format();
     }
     if (devices_.empty()) *out << "no memory was allocated\n";
   }
