@@ -11,6 +11,8 @@
 #include <optional>
 #include <vector>
 
+#include "serialize/model/levels.h"
+
 namespace torchtrace {
 
 // The cost of one call. nullopt: there is no formula, or one of its sizes is unknown.
@@ -92,7 +94,7 @@ class CostNesting {
     Start flops, bytes;
   };
 
-  static bool IsOperator(uint8_t level) { return level == 2 || level == 4; }
+  static bool IsOperator(uint8_t level) { return level == kDispatchLevel || level == kRecordLevel; }
   static Start Begin(uint8_t level, bool known, Nest* nest);
   static void End(const Open& open, bool raised, const Start& start, std::optional<double> CallCost::* amount,
                   Nest* nest, CostSum* of_level, CostSum* of_trace);

@@ -80,15 +80,18 @@ class Summer {
   }
 
  private:
-  // Calls of devices count for each call around them, whose ends may have come long before. So calls are in contexts:
-  // accepted ones of equal rows, inside of equal ones.
-  static constexpr uint32_t kNoContext = UINT32_MAX;
+  // What devices run, and memory that is held, count for each call around, which may have ended long before. So calls
+  // are in contexts, which are numbered: accepted calls of a config and place, inside of equal ones.
+  static constexpr uint32_t kNoContext = 0;
+  static constexpr uint32_t kUnknownContext = UINT32_MAX;
   struct Context {
     uint32_t around = kNoContext;
     uint32_t row = kNoRow;
     ConfigId config = kLostId;
     PlaceId place = kNoPlace;
     uint8_t level = 0;
+    bool outermost = true;  // of its row
+    uint64_t held = 0;      // bytes
   };
 
   struct MemoryUse {
@@ -104,15 +107,6 @@ class Summer {
       freed += inner.freed;
     }
   };
-  // Accepted calls around an allocation, from the outermost on, one of each row: numbers of paths_.
-  static constexpr uint32_t kRootPath = 0;
-  static constexpr uint32_t kUnknownPath = UINT32_MAX;
-  struct Path {
-    uint32_t outer = kRootPath;
-    ConfigId config = kLostId;
-    PlaceId place = kNoPlace;
-    uint64_t held = 0;
-  };
   struct OpenCall {
     int64_t inside_ns = 0;  // of the finished calls right inside
     PlaceId place = kNoPlace;
@@ -122,9 +116,8 @@ class Summer {
     bool backward = false;
     uint8_t level = 0;
     ConfigId config = kLostId;
-    uint32_t context = kNoContext;
+    uint32_t context = kUnknownContext;
     MemoryUse memory;  // with that of finished calls in it
-    uint32_t path = kUnknownPath;
   };
   // A call that is accepted, or may have launched work of devices: what comes later of it counts.
   struct RecentCall {
@@ -212,14 +205,10 @@ class Summer {
       open.level = call.level;
       open.backward = at.backward;
       open.accepted = accepted;
-      open.context = kNoContext;
-      if (options_.device) {
-        open.context = ContextOf(call.depth == 0 ? kNoContext : thread->open[call.depth - 1].context, open, accepted);
-        thread->recent.Add(call.call, {place, open.context, accepted});
-      }
+      open.context = kUnknownContext;
+      if (options_.device) thread->recent.Add(call.call, {place, ContextOf(thread), accepted});
       open.outermost = true;
       open.memory = {};
-      open.path = kUnknownPath;
       if (accepted) {
         if (open.row >= open_rows_.size()) [[unlikely]] {
           GrowRows(open.row + size_t{1});
@@ -305,7 +294,7 @@ class Summer {
   void AddMemory(const CallRecord& record) {
     ThreadState& thread = ThreadOf(record);
     const std::optional<LiveMemory<uint32_t>::Block> ended =
-        memory_.Apply(record.process, record.memory, record.memory.freed ? kRootPath : PathOf(&thread));
+        memory_.Apply(record.process, record.memory, record.memory.freed ? kNoContext : ContextOf(&thread));
     if (thread.open.empty()) return;
     MemoryUse& use = thread.open.back().memory;
     if (!record.memory.freed) {
@@ -318,34 +307,43 @@ class Summer {
     }
   }
 
-  uint32_t PathOf(ThreadState* thread) {
+  // The context of the thread's innermost call.
+  uint32_t ContextOf(ThreadState* thread) {
     size_t known = thread->open.size();
-    while (known > 0 && thread->open[known - 1].path == kUnknownPath) --known;
-    uint32_t path = known == 0 ? kRootPath : thread->open[known - 1].path;
+    while (known > 0 && thread->open[known - 1].context == kUnknownContext) --known;
+    uint32_t context = known == 0 ? kNoContext : thread->open[known - 1].context;
     for (; known < thread->open.size(); ++known) {
       OpenCall& call = thread->open[known];
-      if (call.row != kNoRow && call.outermost) {
-        const auto [at, fresh] =
-            path_numbers_.try_emplace(std::tuple(path, call.config, call.place), static_cast<uint32_t>(paths_.size()));
-        if (fresh) paths_.push_back({path, call.config, by_place_ ? call.place : kNoPlace});
-        path = at->second;
-      }
-      call.path = path;
+      if (call.row != kNoRow) context = ContextIn(context, call);
+      call.context = context;
     }
-    return path;
+    return context;
+  }
+
+  uint32_t ContextIn(uint32_t around, const OpenCall& call) {
+    const auto [at, fresh] =
+        context_index_.try_emplace({around, call.config, call.place}, static_cast<uint32_t>(contexts_.size()));
+    if (!fresh) return at->second;
+    Context context = {around, call.row, call.config, call.place, call.level};
+    for (; around != kNoContext; around = contexts_[around].around) {
+      context.outermost = context.outermost && contexts_[around].row != call.row;
+    }
+    contexts_.push_back(context);
+    return at->second;
   }
 
   void AddHeld() {
     memory_.ForEach([this](const ProcessDevice&, const LiveMemory<uint32_t>::Block& block) {
-      paths_[block.owner].held += block.bytes;
+      contexts_[block.owner].held += block.bytes;
     });
-    // Inner paths have greater numbers.
-    for (size_t i = paths_.size() - 1; i > kRootPath; --i) {
-      const Path& path = paths_[i];
-      if (path.held == 0) continue;
-      totals_.configs[path.config].memory.held += path.held;
-      if (path.place != kNoPlace) PlaceAt(path.place).total.memory.held += path.held;
-      paths_[path.outer].held += path.held;
+    // Inner contexts have greater numbers.
+    for (size_t i = contexts_.size() - 1; i > kNoContext; --i) {
+      const Context& context = contexts_[i];
+      if (context.held == 0) continue;
+      contexts_[context.around].held += context.held;
+      if (!context.outermost) continue;
+      totals_.configs[context.config].memory.held += context.held;
+      if (context.place != kNoPlace) PlaceAt(context.place).total.memory.held += context.held;
     }
   }
 
@@ -361,31 +359,19 @@ class Summer {
     if (recent->place != kNoPlace) PlaceAt(recent->place).total.numbers.Add(numbers_);
   }
 
-  // The context of a call in context `around`, which is that itself if the call isn't accepted.
-  uint32_t ContextOf(uint32_t around, const OpenCall& open, bool accepted) {
-    if (!accepted) return around;
-    const auto [at, fresh] =
-        context_index_.try_emplace({around, open.config, open.place}, static_cast<uint32_t>(contexts_.size()));
-    if (fresh) contexts_.push_back({around, open.row, open.config, open.place, open.level});
-    return at->second;
-  }
-
   void AddDeviceWork(const CallRecord& call, uint32_t context) {
     ReadDeviceWork(call.device_work, &work_);
     int64_t ns = 0;
     for (const DeviceWork& work : work_) ns += work.duration_ns;
     if (context != kNoContext) totals_.device_ns += ns;
-    rows_seen_.clear();
     levels_seen_.reset();
     for (uint32_t at = context; at != kNoContext; at = contexts_[at].around) {
       const Context& one = contexts_[at];
-      const bool outer = std::find(rows_seen_.begin(), rows_seen_.end(), one.row) != rows_seen_.end();
-      if (!outer) rows_seen_.push_back(one.row);
       const int64_t self_ns = levels_seen_.test(one.level) ? 0 : ns;
       levels_seen_.set(one.level);
-      totals_.configs[one.config].device_ns += outer ? 0 : ns;
+      totals_.configs[one.config].device_ns += one.outermost ? ns : 0;
       totals_.configs[one.config].self_device_ns += self_ns;
-      if (one.place != kNoPlace) PlaceAt(one.place).total.device_ns += outer ? 0 : ns;
+      if (one.place != kNoPlace) PlaceAt(one.place).total.device_ns += one.outermost ? ns : 0;
     }
   }
 
@@ -438,17 +424,14 @@ class Summer {
   std::map<std::pair<uint32_t, uint32_t>, ThreadState> threads_;
   std::pair<uint32_t, uint32_t> last_key_;
   ThreadState* last_ = nullptr;
-  std::vector<Context> contexts_;
+  std::vector<Context> contexts_{Context()};  // by number; the first one is none
   absl::flat_hash_map<std::tuple<uint32_t, ConfigId, PlaceId>, uint32_t> context_index_;
   std::vector<DeviceWork> work_;                 // of the call that is added to,
-  std::vector<uint32_t> rows_seen_;              // and what was seen around it
-  std::bitset<UINT8_MAX + 1> levels_seen_ = {};  // the same
-  LiveMemory<uint32_t> memory_;                  // by path
-  std::vector<Path> paths_{Path()};
-  absl::flat_hash_map<std::tuple<uint32_t, ConfigId, PlaceId>, uint32_t> path_numbers_;
-  std::vector<TensorNote> notes_;    // of the call that ends
-  NumberExtremes numbers_;           // the same
-  std::vector<uint32_t> open_rows_;  // how many calls of the row are open on the last thread
+  std::bitset<UINT8_MAX + 1> levels_seen_ = {};  // and what was seen around it
+  LiveMemory<uint32_t> memory_;                  // by context
+  std::vector<TensorNote> notes_;                // of the call that ends
+  NumberExtremes numbers_;                       // the same
+  std::vector<uint32_t> open_rows_;              // how many calls of the row are open on the last thread
 };
 
 }  // namespace

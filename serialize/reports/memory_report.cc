@@ -17,6 +17,7 @@
 #include "serialize/forms/forms.h"
 #include "serialize/forms/trace_lines.h"
 #include "serialize/model/config.h"
+#include "serialize/reports/module_owners.h"
 #include "serialize/reports/report_table.h"
 #include "serialize/reports/reports.h"
 #include "serialize/reports/shapes.h"
@@ -35,9 +36,6 @@ constexpr LineId kNoLine = UINT32_MAX;
 
 // What a program does memory for, as far as the calls around show it; docs/MEMORY.md has the rules.
 enum class Phase : uint8_t { kOther, kBackward, kOptimizer };
-
-constexpr const char* kBackwardCalls[] = {"torch.Tensor.backward", "torch.autograd.backward", "torch.autograd.grad",
-                                          "torch._tensor.Tensor.backward"};
 
 // What an optimizer's `step` calls itself: as a scope at level 4, as a function at the others.
 bool IsOptimizerStep(std::string_view api) {
@@ -145,6 +143,12 @@ class MemoryReport {
     int64_t time_ns = 0;
     uint64_t call = kNoCall;
   };
+  struct Means {
+    Phase phase = Phase::kOther;
+    // Level 2 sees an optimizer's step as an operator that opens a scope, and one that closes it.
+    bool begins_step = false;
+    bool ends_scope = false;
+  };
   struct OpenCall {
     uint64_t call = kNoCall;
     ConfigId config = kLostId;
@@ -197,32 +201,33 @@ class MemoryReport {
     OpenCall& open = thread.open.Push();
     open = {record.call, record.config, record.tags, kNoLine, around.phase, around.call};
     if (record.stack != kNoStack) open.line = trace_.stacks().calling_line(record.stack);
-    const Phase own = PhaseOf(record);
+    const Means& means = MeansOf(record.config);
+    const Phase own = record.facts.scope == kBackwardScope ? Phase::kBackward : means.phase;
     if (own != Phase::kOther && around.phase == Phase::kOther) {
       open.phase = own;
       open.phase_call = record.call;
     }
-    NoteScope(record, &thread);
+    if (means.begins_step) thread.scoped_step = record.call;
+    if (means.ends_scope) thread.scoped_step = kNoCall;
   }
 
-  // Level 2 sees an optimizer's step as an operator that opens a scope, and one that closes it.
-  void NoteScope(const CallRecord& record, Thread* thread) {
-    const std::string_view api = ApiOf(record.config);
-    if (!api.starts_with("profiler::_record_function_")) return;
-    if (!api.starts_with("profiler::_record_function_enter")) {
-      thread->scoped_step = kNoCall;
-    } else if (trace_.identity(record.config).find("Optimizer.step#") != std::string_view::npos) {
-      thread->scoped_step = record.call;
+  // What calls of the config begin and end.
+  const Means& MeansOf(ConfigId config) {
+    means_.resize(std::max<size_t>(means_.size(), config + size_t{1}));
+    std::optional<Means>& means = means_[config];
+    if (means.has_value()) return *means;
+    means.emplace();
+    const std::string_view api = ApiOf(config);
+    if (IsOptimizerStep(api)) {
+      means->phase = Phase::kOptimizer;
+    } else if (RunsBackward(api)) {
+      means->phase = Phase::kBackward;
+    } else if (api.starts_with("profiler::_record_function_enter")) {
+      means->begins_step = trace_.identity(config).find("Optimizer.step#") != std::string_view::npos;
+    } else {
+      means->ends_scope = api.starts_with("profiler::_record_function_");
     }
-  }
-
-  Phase PhaseOf(const CallRecord& record) const {
-    if (record.facts.scope == kBackwardScope) return Phase::kBackward;
-    const std::string_view api = ApiOf(record.config);
-    if (IsOptimizerStep(api)) return Phase::kOptimizer;
-    return std::find(std::begin(kBackwardCalls), std::end(kBackwardCalls), api) != std::end(kBackwardCalls)
-               ? Phase::kBackward
-               : Phase::kOther;
+    return *means;
   }
 
   static Doing Now(const Thread& thread) {
@@ -366,7 +371,8 @@ class MemoryReport {
   uint64_t blocks_ = 0;
   std::map<uint64_t, AtPeak> at_peak_;  // those that have not ended yet, by number
   std::map<std::pair<uint32_t, uint32_t>, Thread> threads_;
-  mutable std::vector<std::optional<ModuleLabel>> modules_;  // by config
+  std::vector<std::optional<Means>> means_;                  // by config
+  mutable std::vector<std::optional<ModuleLabel>> modules_;  // the same
 };
 
 }  // namespace

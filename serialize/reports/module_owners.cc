@@ -4,6 +4,7 @@
 #include <array>
 #include <string_view>
 
+#include "serialize/base/text.h"
 #include "serialize/forms/forms.h"
 #include "serialize/model/config.h"
 #include "serialize/model/levels.h"
@@ -17,15 +18,17 @@ constexpr std::string_view kScopeEnds = "_record_function_exit._RecordFunction";
 // PyTorch's own scopes around `step` and `zero_grad`: `Optimizer.step#AdamW.step`.
 constexpr std::string_view kOptimizerScope = "Optimizer.";
 constexpr std::string_view kOptimizers = "torch.optim.";
-constexpr std::array<std::string_view, 5> kEngineCalls = {"torch.Tensor.backward", "torch._tensor.Tensor.backward",
-                                                          "torch.autograd.backward", "torch.autograd.grad",
-                                                          "torch.autograd.graph._engine_run_backward"};
+constexpr std::string_view kEngineCalls[] = {"torch.Tensor.backward", "torch._tensor.Tensor.backward",
+                                             "torch.autograd.backward", "torch.autograd.grad",
+                                             "torch.autograd.graph._engine_run_backward"};
 // Optimizers on lists of tensors, but not, say, `_fused_sdp_choice`.
 constexpr std::array<std::string_view, 3> kLists = {"_foreach_", "_fused_ada", "_fused_sgd"};
 
 bool Contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
 }  // namespace
+
+bool RunsBackward(std::string_view api) { return IsOneOf(api, kEngineCalls); }
 
 ModuleOwners::What ModuleOwners::WhatOf(ConfigId config) const {
   const std::string_view identity = trace_.identity(config);
@@ -39,7 +42,7 @@ ModuleOwners::What ModuleOwners::WhatOf(ConfigId config) const {
   }
   if (head.level == kRecordLevel && api.starts_with(kOptimizerScope)) return What::kOptimizer;
   if (head.level != kRecordLevel && api.starts_with(kOptimizers)) return What::kOptimizer;
-  if (std::find(kEngineCalls.begin(), kEngineCalls.end(), api) != kEngineCalls.end()) return What::kEngine;
+  if (RunsBackward(api)) return What::kEngine;
   const auto names_list = [api](std::string_view part) { return Contains(api, part); };
   return std::any_of(kLists.begin(), kLists.end(), names_list) ? What::kList : What::kOther;
 }

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -16,6 +17,9 @@
 #include "serialize/trace/trace.h"
 
 namespace torchtrace {
+
+// Whether a function of this name runs backward passes.
+bool RunsBackward(std::string_view api);
 
 // Follows a trace in its order, and numbers owners by the caller's functions.
 class ModuleOwners {
