@@ -106,12 +106,12 @@ TEST(ExportCalls, ComeInProgramOrderWithTheirEnds) {
   trace->Enter(MakeConfig(1, "d"));
   trace->Raise("ValueError");
   EXPECT_EQ(Calls(trace.get()),
-            "0,,0,1,a,a(),[],{},[],[],10,30,returned,,main-0,0,t,h,1,,,,\n"
-            "1,0,1,2,b,b(1),[1],{},[],[],20,10,returned,,main-0,0,t,h,1,,,,\n"
-            "2,,0,1,a,a(),[],{},[],[],50,10,returned,,main-0,0,t,h,1,,,,\n"
-            "3,,0,2,b,b(1),[1],{},[],[],70,10,returned,,mine:rank 7 (2),0,mine,h,2,7,,,\n"
-            "4,,0,1,c,c(),[],{},[],[],90,,never returned,,mine:rank 7 (2),0,mine,h,2,7,,,\n"
-            "5,4,1,1,d,d(),[],{},[],[],100,10,raised,ValueError,mine:rank 7 (2),0,mine,h,2,7,,,\n");
+            "0,,0,1,a,a(),[],{},[],[],10,30,returned,,main-0,0,t,h,1,,,,,\n"
+            "1,0,1,2,b,b(1),[1],{},[],[],20,10,returned,,main-0,0,t,h,1,,,,,\n"
+            "2,,0,1,a,a(),[],{},[],[],50,10,returned,,main-0,0,t,h,1,,,,,\n"
+            "3,,0,2,b,b(1),[1],{},[],[],70,10,returned,,mine:rank 7 (2),0,mine,h,2,7,,,,\n"
+            "4,,0,1,c,c(),[],{},[],[],90,,never returned,,mine:rank 7 (2),0,mine,h,2,7,,,,\n"
+            "5,4,1,1,d,d(),[],{},[],[],100,10,raised,ValueError,mine:rank 7 (2),0,mine,h,2,7,,,,\n");
 }
 
 // A call that outlives the window is written when it ends, and no call is lost.
@@ -136,8 +136,8 @@ TEST(ExportCalls, FilterKeepsTheNumbers) {
   options.selection.levels = {2};
   options.max_waiting_calls = 1;
   EXPECT_EQ(Calls(trace.get(), options),
-            "1,0,1,2,b,b(1),[1],{},[],[],20,10,returned,,main-0,0,t,h,1,,,,\n"
-            "3,,0,2,b,b(1),[1],{},[],[],70,10,returned,,mine:rank 7 (2),0,mine,h,2,7,,,\n");
+            "1,0,1,2,b,b(1),[1],{},[],[],20,10,returned,,main-0,0,t,h,1,,,,,\n"
+            "3,,0,2,b,b(1),[1],{},[],[],70,10,returned,,mine:rank 7 (2),0,mine,h,2,7,,,,\n");
 }
 
 TEST(JsonlTable, LeavesOutWhatIsNotKnown) {

@@ -90,10 +90,14 @@ class ConfigSink {
 class CallSink {
  public:
   virtual ~CallSink() = default;
-  // Comes before the first record of each trace, which has been counted and lives until End.
-  virtual absl::Status Begin(const Trace& trace, std::string_view label) = 0;
+  // Comes before the first record of each trace, which has been counted and lives until End. It may be read here.
+  virtual absl::Status Begin(Trace* trace, std::string_view label) = 0;
+  // What it wants of a trace beside entries and ends.
+  virtual RecordsShown reads(const Trace&) const { return {}; }
   // In the trace's order, without the calls that the selection leaves out.
   virtual absl::Status Add(const CallRecord& record) = 0;
+  // Entries and ends of those calls, and what `reads` asks for, also of those calls.
+  virtual absl::Status AddOther(const CallRecord&) { return absl::OkStatus(); }
   virtual absl::Status End() = 0;
   // Like the others, returns Aborted when the stream failed.
   virtual absl::Status Finish() = 0;

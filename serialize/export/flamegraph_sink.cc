@@ -40,10 +40,10 @@ class TreeSink : public CallSink {
  public:
   TreeSink(std::ostream* out, const ExportOptions& options) : out_(out), options_(options), labels_(options.by) {}
 
-  absl::Status Begin(const Trace& trace, std::string_view label) override {
-    trace_ = &trace;
+  absl::Status Begin(Trace* trace, std::string_view label) override {
+    trace_ = trace;
     trace_label_ = label;
-    labels_.Begin(trace);
+    labels_.Begin(*trace);
     tree_.emplace(CallTreeOptions{.label = [this](const CallRecord& record) { return labels_.Of(record); },
                                   .outside = [this](const CallRecord&) { return Outside(); },
                                   .fold_equal = options_.by == LabelBy::kLine});

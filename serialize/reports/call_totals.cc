@@ -13,7 +13,7 @@
 #include "serialize/base/reused_stack.h"
 #include "serialize/model/device_work.h"
 #include "serialize/model/tensor_notes.h"
-#include "serialize/reports/call_costs.h"
+#include "serialize/trace/call_costs.h"
 #include "serialize/reports/reports.h"
 #include "serialize/trace/live_memory.h"
 #include "serialize/trace/recent_calls.h"

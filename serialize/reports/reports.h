@@ -25,7 +25,7 @@
 #include "serialize/configs/dedup.h"
 #include "serialize/forms/call_labels.h"
 #include "serialize/forms/trace_lines.h"
-#include "serialize/reports/call_costs.h"
+#include "serialize/trace/call_costs.h"
 #include "serialize/reports/durations.h"
 #include "serialize/reports/number_extremes.h"
 #include "serialize/reports/report_table.h"
