@@ -79,11 +79,11 @@ std::unique_ptr<FakeTrace> Launches() {
   json metadata = HostOf(7);
   metadata["device_names"] = {{"1", "a_kernel"}, {"2", "b_kernel"}};
   auto trace = std::make_unique<FakeTrace>(metadata);
-  trace->Enter(MakeConfig(1, "torch.f"));   // at 10
-  trace->Enter(MakeConfig(2, "aten::f"));   // at 20
+  trace->Enter(MakeConfig(1, "torch.f"));  // at 10
+  trace->Enter(MakeConfig(2, "aten::f"));  // at 20
   trace->Leave();
   trace->Leave();
-  trace->Enter(MakeConfig(2, "aten::g"));   // at 50
+  trace->Enter(MakeConfig(2, "aten::g"));  // at 50
   trace->Leave();
   trace->Later(1, LaterOf::kDeviceWork,
                WorkBytes({{DeviceWork::kKernel, 1, 7, 5000, 800, 1, 0, 99, 4975, 3},
@@ -111,11 +111,12 @@ TEST(ChromeSinkTest, StreamsAreKinetos) {
     if (event["cat"] == "ac2g") arrows.push_back(event["ph"].get<std::string>() + event["id"].dump() + " " + at);
     if (event["name"] == "thread_name" && event["pid"] != 7) names.push_back(args["name"]);
   }
-  EXPECT_THAT(slices,
-              ElementsAre("cuda_runtime cudaLaunchKernel 7/0 0.025 +0.003 #99 of 2", "kernel a_kernel 1/7 5.0 +0.8 #99 of 2",
-                          "cuda_runtime cudaLaunchKernel 7/0 0.02 +0.0 #100 of 2", "kernel a_kernel 1/7 6.0 +0.1 #100 of 2",
-                          "kernel b_kernel 1/8 6.2 +0.1 #100 of 2", "cuda_runtime cudaMemcpyAsync 7/0 0.055 +0.002 #101 of 3",
-                          "gpu_memcpy memcpy 0/7 9.0 +0.2 #101 of 3"));
+  EXPECT_THAT(
+      slices,
+      ElementsAre("cuda_runtime cudaLaunchKernel 7/0 0.025 +0.003 #99 of 2", "kernel a_kernel 1/7 5.0 +0.8 #99 of 2",
+                  "cuda_runtime cudaLaunchKernel 7/0 0.02 +0.0 #100 of 2", "kernel a_kernel 1/7 6.0 +0.1 #100 of 2",
+                  "kernel b_kernel 1/8 6.2 +0.1 #100 of 2", "cuda_runtime cudaMemcpyAsync 7/0 0.055 +0.002 #101 of 3",
+                  "gpu_memcpy memcpy 0/7 9.0 +0.2 #101 of 3"));
   EXPECT_THAT(arrows, ElementsAre("s99 7/0 0.025", "f99 1/7 5.0", "s100 7/0 0.02", "f100 1/7 6.0", "s100 7/0 0.02",
                                   "f100 1/8 6.2", "s101 7/0 0.055", "f101 0/7 9.0"));
   EXPECT_THAT(names, ElementsAre("stream 7", "stream 8", "stream 7"));
@@ -130,6 +131,30 @@ TEST(ChromeSinkTest, WorkOfCallsLeftOut) {
   EXPECT_THAT(text, HasSubstr(R"("name":"a_kernel")"));
   EXPECT_THAT(text, HasSubstr(R"("External id":1,"device":1)"));
   EXPECT_THAT(text, Not(HasSubstr("gpu_memcpy")));
+}
+
+TEST(FlamegraphSinkTest, Weights) {
+  ExportOptions options;
+  options.weight = TreeWeight::kDevice;
+  EXPECT_EQ(Exported("flamegraph", options, Launches()),
+            "rank 7 (7) thread 0;torch.f;aten::f 1000\nrank 7 (7) thread 0;aten::g 200\n");
+  CallSelection selection;
+  selection.levels = {1};
+  EXPECT_EQ(Exported("flamegraph", options, Launches(), selection), "rank 7 (7) thread 0;torch.f 1000\n");
+  options.output = "a.html";
+  EXPECT_THAT(Exported("flamegraph", options, Launches()), HasSubstr(R"("unit":"ns")"));
+  EXPECT_EQ(Exported("flamegraph", options), "t has no device times: record them with torchtrace run --device-times");
+  options.weight = TreeWeight::kMemory;
+  EXPECT_EQ(Exported("flamegraph", options), "t has no memory: record it with torchtrace run --memory");
+  // An operator's FLOPs are those of the function around it.
+  options.weight = TreeWeight::kFlops;
+  options.output.clear();
+  options.cost = [](const Trace& trace, ConfigId config) {
+    const bool costs = ReadConfigHead(trace.identity(config)).api != "aten::g";
+    return ConfigCost{{.flops = costs ? std::optional(24.0) : std::nullopt}};
+  };
+  EXPECT_EQ(Exported("flamegraph", options, Launches()), "rank 7 (7) thread 0;torch.f;aten::f 24\n");
+  EXPECT_EQ(Exported("flamegraph", options, Launches(), selection), "rank 7 (7) thread 0;torch.f 24\n");
 }
 
 TEST(ChromeSinkTest, EventsAreKinetos) {

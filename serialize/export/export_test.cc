@@ -12,6 +12,7 @@
 #include "serialize/export/exporter.h"
 #include "serialize/export/exports.h"
 #include "serialize/export/table_writer.h"
+#include "serialize/model/device_work.h"
 #include "serialize/testing/fake_trace.h"
 
 namespace torchtrace {
@@ -128,6 +129,26 @@ TEST(ExportCalls, WaitForSoManyCallsOnly) {
   std::istringstream lines(Calls(trace.get(), options));
   for (std::string line; std::getline(lines, line);) order.push_back(line.substr(0, line.find(',')));
   EXPECT_EQ(order, (std::vector<std::string>{"1", "2", "3", "0", "5", "6", "7", "4"}));
+}
+
+// Of the call and those in it, also where these are left out.
+TEST(ExportCalls, DeviceTimes) {
+  nlohmann::json metadata = ProcessOf(1);
+  metadata["device_names"] = nlohmann::json::object();
+  FakeTrace trace(metadata);
+  trace.Enter(MakeConfig(1, "a"));
+  trace.Call(MakeConfig(2, "b"));
+  trace.Leave();
+  trace.Call(MakeConfig(1, "c"));
+  std::string work;
+  AppendDeviceWork({.start_ns = 1000, .duration_ns = 30}, &work);
+  trace.Later(1, LaterOf::kDeviceWork, work);
+  trace.Later(0, LaterOf::kDeviceWork, work + work);
+  CallExportOptions options;
+  options.selection.levels = {1};
+  EXPECT_EQ(Calls(&trace, options),
+            "0,,0,1,a,a(),[],{},[],[],10,30,returned,,main-0,0,t,h,1,,,,,90\n"
+            "2,,0,1,c,c(),[],{},[],[],50,10,returned,,main-0,0,t,h,1,,,,,0\n");
 }
 
 TEST(ExportCalls, FilterKeepsTheNumbers) {

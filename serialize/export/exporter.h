@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <ostream>
@@ -21,6 +22,8 @@
 #include "serialize/export/table_writer.h"
 #include "serialize/forms/call_labels.h"
 #include "serialize/model/config.h"
+#include "serialize/trace/call_costs.h"
+#include "serialize/trace/call_tree.h"
 #include "serialize/trace/trace.h"
 
 namespace torchtrace {
@@ -115,6 +118,9 @@ struct ExportOptions {
   std::string table = {};                // "configs", "calls"
   std::string output = {};               // the file's name; empty: none
   LabelBy by = LabelBy::kApi;            // flamegraph: what a frame is
+  // flamegraph: what frames weigh, and for FLOPs what a call of a config costs.
+  TreeWeight weight = TreeWeight::kTime;
+  std::function<ConfigCost(const Trace& trace, ConfigId config)> cost = nullptr;
 };
 
 // Whether a format has a place for where a config comes from: trace, host, pid and rank.
