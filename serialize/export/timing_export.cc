@@ -72,8 +72,7 @@ class JsonSpelling final : public TimingSpelling {
   }
   std::string BeginFile() const override { return "{"; }
   std::string BeginApi(const ApiTotal& api, bool first_of_file) const override {
-    return absl::StrCat(first_of_file ? "" : ",\n", QuotedJson(api.api),
-                        ": {\"TotalTime(ms)\": ", Number(api.total_ns),
+    return absl::StrCat(first_of_file ? "" : ",\n", QuotedJson(api.api), ": {\"TotalTime(ms)\": ", Number(api.total_ns),
                         device_ ? absl::StrCat(", \"TotalDeviceTime(ms)\": ", Number(api.device_ns)) : "");
   }
   void AppendCall(const ApiTotal&, uint64_t number, const CallRow& call, std::string_view told,
@@ -102,7 +101,8 @@ class CsvSpelling final : public TimingSpelling {
   std::string Told(const Config& config) const override { return CsvCell(TimingArguments(config)); }
   std::string BeginFile() const override {
     return absl::StrCat("API Name,Total Time (ms),", device_ ? "Total Device Time (ms)," : "",
-                        "Call Number,Start Timestamp,Cost Time (ms),", device_ ? "Device Time (ms)," : "", "Arguments\n");
+                        "Call Number,Start Timestamp,Cost Time (ms),", device_ ? "Device Time (ms)," : "",
+                        "Arguments\n");
   }
   std::string BeginApi(const ApiTotal&, bool) const override { return ""; }
   void AppendCall(const ApiTotal& api, uint64_t number, const CallRow& call, std::string_view told,
@@ -248,11 +248,13 @@ class TimingSink final : public CallSink {
     if (const auto parent = open_.find(record.parent); parent != open_.end()) {
       if (parent->second.list == list && parent->second.level != record.level) return absl::OkStatus();
     }
-    const OpenCall call = {
-        .list = list,
-        .place = rows_.size(list),
-        .row = {.start_ns = SinceEpoch(process, record.time_ns), .duration_ns = kUnknown, .device_ns = kUnknown, .told = config.told},
-        .level = record.level};
+    const OpenCall call = {.list = list,
+                           .place = rows_.size(list),
+                           .row = {.start_ns = SinceEpoch(process, record.time_ns),
+                                   .duration_ns = kUnknown,
+                                   .device_ns = kUnknown,
+                                   .told = config.told},
+                           .level = record.level};
     open_.emplace(record.call, call);
     return rows_.Append(list, call.row);
   }

@@ -11,10 +11,10 @@ const char* DeviceWorkName(DeviceWork::Kind kind) {
 void AppendDeviceWork(const DeviceWork& work, std::string* bytes) {
   AppendVarint(work.kind, bytes);
   AppendVarint(work.device, bytes);
-  for (const uint64_t number : {work.stream, static_cast<uint64_t>(work.start_ns),
-                                static_cast<uint64_t>(work.duration_ns), work.name, work.bytes, work.correlation,
-                                static_cast<uint64_t>(work.launched_before_ns),
-                                static_cast<uint64_t>(work.launch_ns)}) {
+  for (const uint64_t number :
+       {work.stream, static_cast<uint64_t>(work.start_ns), static_cast<uint64_t>(work.duration_ns), work.name,
+        work.bytes, work.correlation, static_cast<uint64_t>(work.launched_before_ns),
+        static_cast<uint64_t>(work.launch_ns)}) {
     AppendVarint(number, bytes);
   }
 }

@@ -40,7 +40,7 @@ struct WorkUse {
   }
 };
 
-// A collective whose kernels are told apart from those of others.
+// A collective whose kernels have rows of their own.
 struct Collective {
   std::string operation;  // empty: none
   std::string group;

@@ -13,7 +13,7 @@ bool HasDeviceTimes(const Trace& trace) {
 }
 
 const std::string& WorkNames::Of(uint32_t process, const DeviceWork& work) {
-  // Work without a name is told apart by its kind.
+  // Work without a name has that of its kind.
   const uint64_t number = work.name == 0 ? UINT64_MAX - work.kind : work.name;
   const auto [at, fresh] = names_.try_emplace({process, number});
   if (!fresh) return at->second;

@@ -39,8 +39,8 @@ class DeviceTimesOfCalls {
   // Reads the trace, if it has device times.
   absl::Status Prepare(Trace* trace);
 
-  // Takes each record of another Read. For the end of a call: the time of its work and that of the calls in it. nullopt:
-  // an entry, or the trace has no device times.
+  // Takes each record of another Read. For the end of a call: the time of its work and that of the calls in it.
+  // nullopt: an entry, or the trace has no device times.
   std::optional<int64_t> Take(const CallRecord& record);
 
  private:

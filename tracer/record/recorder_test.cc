@@ -506,8 +506,8 @@ TEST(RecorderTest, LaterNotes) {
   ASSERT_EQ(later.size(), 6u);
   EXPECT_EQ(later[2].size(), 100'000u + 4);
   later.erase(later.begin() + 2);
-  EXPECT_THAT(later,
-              ElementsAre("0:0 last chance", "0:0 own", absl::StrCat("0:", kRecentCalls, " kept"), "1:0 waiting", "2:0 ended"));
+  EXPECT_THAT(later, ElementsAre("0:0 last chance", "0:0 own", absl::StrCat("0:", kRecentCalls, " kept"), "1:0 waiting",
+                                 "2:0 ended"));
   EXPECT_EQ(ReadRecorded(folder).metadata["end"]["cut"].dump(),
             R"({"numbers of tensors and device times that came too late":1})");
 }
