@@ -28,6 +28,9 @@
 #include "serialize/export/exporter.h"
 #include "serialize/export/exports.h"
 #include "serialize/export/table_writer.h"
+#include "serialize/model/config.h"
+#include "serialize/reports/shapes.h"
+#include "serialize/trace/call_tree.h"
 #include "serialize/trace/trace.h"
 #include "tracer/launch/find_python.h"
 #include "tracer/launch/run_metadata.h"
@@ -52,6 +55,7 @@ struct ExportArguments {
   bool quiet = false;
   std::string output, python;
   LabelBy by = LabelBy::kApi;
+  TreeWeight weight = TreeWeight::kTime;
   CallSelectionOptions calls;  // source of `filter` and `selection`
   CallSelection selection;
   std::function<absl::StatusOr<std::unique_ptr<Trace>>(const std::string& path)> open;
@@ -130,7 +134,14 @@ ExportOptions OptionsFor(const ExportArguments& arguments, const char* table) {
           .traces = arguments.paths,
           .table = table,
           .output = arguments.output,
-          .by = arguments.by};
+          .by = arguments.by,
+          .weight = arguments.weight,
+          .cost = [rules = std::make_shared<ShapeRules>(arguments.weight == TreeWeight::kFlops ? ShapeRules::BuiltIn()
+                                                                                               : ShapeRules())](
+                      const Trace& trace, ConfigId config) -> ConfigCost {
+            const CallShapes shapes = rules->Find(ReadableConfig(trace.identity(config)));
+            return {shapes.cost, shapes.lacks_formula};
+          }};
 }
 
 absl::Status WriteConfigs(const ExportArguments& arguments, std::ostream* out, Remarks* notes) {
@@ -246,7 +257,7 @@ absl::StatusOr<std::vector<std::string>> TakeNumbers(const std::vector<std::stri
 
 int RunExport(const std::vector<std::string>& all_args) {
   ExportArguments arguments;
-  std::string format, by = "api";
+  std::string format, by = "api", weight = "time";
   bool force = false, calls = false, all = false;
   SeriesOptions series;
   const auto app = MakeApp(kExportCommand, "[OPTIONS] [FORMAT] TRACE...", absl::StrCat(Formats(), kExportFooter));
@@ -270,6 +281,12 @@ int RunExport(const std::vector<std::string>& all_args) {
                       "flamegraph: what a frame is, as in torchtrace tree: api, module or line (default: api)")
           ->option_text("WHAT")
           ->check(OneOf(LabelKinds()));
+  Option* const weight_option =
+      app->add_option("--weight", weight,
+                      "flamegraph: how wide a frame is: time, device (time), memory (allocated) or flops "
+                      "(default: time)")
+          ->option_text("WHAT")
+          ->check(OneOf(TreeWeights()));
   series.AddTo(app.get());
   app->add_option("--python", arguments.python,
                   "The environment with pyarrow (parquet) or torch (python, pytest, fx), by its python or its folder "
@@ -292,6 +309,7 @@ int RunExport(const std::vector<std::string>& all_args) {
     return Fail(kExitTrouble, s);
   }
   arguments.by = *LabelKinds().Parse(by);
+  arguments.weight = *TreeWeights().Parse(weight);
   arguments.filter = {arguments.calls.Globs(), arguments.calls.Levels()};
   arguments.calls.Apply(&arguments.selection);
   const auto* const in_series = std::get_if<WritesSeries>(&arguments.exporter->write);
@@ -304,8 +322,9 @@ int RunExport(const std::vector<std::string>& all_args) {
   if (arguments.counts && format != "text" && (calls || !arguments.exporter->HoldsTables())) {
     return Fail(kExitTrouble, absl::StrCat("--counts is for text and tables of configs, not for ", format));
   }
-  if (*by_option && format != "flamegraph") {
-    return Fail(kExitTrouble, absl::StrCat("--by is only for flamegraph, not for ", format));
+  if ((*by_option || *weight_option) && format != "flamegraph") {
+    return Fail(kExitTrouble,
+                absl::StrCat(*by_option ? "--by" : "--weight", " is only for flamegraph, not for ", format));
   }
   if (NeedsPython(*arguments.exporter))
     return ContinueInPython(*arguments.exporter, arguments.python, kExportCommand, all_args);

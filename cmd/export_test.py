@@ -25,7 +25,7 @@ CONFIG_COLUMNS = (
 )
 CALL_COLUMNS = (
     "call parent depth level api config args kwargs shapes dtypes start_ns duration_ns outcome "
-    "exception process thread trace host pid rank file line tags"
+    "exception process thread trace host pid rank file line tags device_ns"
 ).split()
 
 

@@ -94,9 +94,9 @@ int RunStats(const std::vector<std::string>& args) {
   Option* const by_option =
       app->add_option("--by", by,
                       "What a row is: api, config, family (configs that differ only in sizes and numbers), shapes (M, "
-                      "N, K, with FLOPs and bytes), graph (of torch.compile), level, thread, process, rank, label, "
-                      "line (of the program; needs run --stacks), module (needs level 3), step or tag:NAME (of "
-                      "torchtrace.annotate) (default: api)")
+                      "N, K, with FLOPs and bytes), graph (of torch.compile), kernel (needs run --device-times), "
+                      "level, thread, process, rank, label, line (of the program; needs run --stacks), module (needs "
+                      "level 3), step or tag:NAME (of torchtrace.annotate) (default: api)")
           ->option_text("WHAT")
           ->check(
               Completed(Checked([](const std::string& text) { return ParseStatsGrouping(text); }), StatsGroupingNames));

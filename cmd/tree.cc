@@ -33,7 +33,7 @@ const Choices<bool>& FirstCalledFirst() {
 }
 
 int RunTree(const std::vector<std::string>& args) {
-  std::string path, by = "api", format = "text", sort = "time", min_time;
+  std::string path, by = "api", format = "text", sort = "time", weight = "time", min_time;
   bool all = false, imports = false, quiet = false;
   TreeOptions options;
   CallSelectionOptions selection;
@@ -57,6 +57,11 @@ int RunTree(const std::vector<std::string>& args) {
   app->add_flag(
       "--imports", imports,
       "Show what imports call (text; JSON always does); otherwise a library's are one node, \"(import torch)\"");
+  app->add_option(
+         "--weight", weight,
+         "What nodes show, and are sorted by: time, device (time), memory (allocated) or flops (default: time)")
+      ->option_text("WHAT")
+      ->check(OneOf(TreeWeights()));
   app->add_option("--sort", sort,
                   "Which child comes first: time (the longest) or first (the first called) (default: time)")
       ->option_text("ORDER")
@@ -75,6 +80,7 @@ int RunTree(const std::vector<std::string>& args) {
   options.by = *LabelKinds().Parse(by);
   if (!min_time.empty()) options.min_time_ns = *ParseNanoseconds(min_time);
   options.first_called_first = *FirstCalledFirst().Parse(sort);
+  options.weight = *TreeWeights().Parse(weight);
   selection.Apply(&options.calls);
   options.json = *TextOrJson().Parse(format);
   options.imports = imports || options.json;

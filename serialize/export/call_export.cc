@@ -13,6 +13,7 @@
 #include "serialize/forms/forms.h"
 #include "serialize/forms/trace_lines.h"
 #include "serialize/model/config.h"
+#include "serialize/trace/launched_work.h"
 #include "serialize/trace/run_facts.h"
 #include "serialize/where/selected_calls.h"
 
@@ -43,6 +44,7 @@ enum CallColumn : uint8_t {
   kFile,
   kLine,
   kTags,
+  kDevice,
   kCallColumns,
 };
 
@@ -52,6 +54,7 @@ struct Pending {
   uint64_t parent = kNoCall;
   int64_t start_ns = 0;
   int64_t duration_ns = kNullCell;
+  int64_t device_ns = kNullCell;
   int64_t outcome = kNullCell;  // once it has ended
   int64_t exception = kNullCell;
   ConfigId config = kLostId;
@@ -79,7 +82,9 @@ class CallExport {
 
   absl::Status Run() {
     if (absl::Status s = selected_.Prepare(); !s.ok()) return s;
+    if (absl::Status s = device_times_.Prepare(trace_); !s.ok()) return s;
     const absl::Status read = trace_->Read([this](const CallRecord& call) -> absl::Status {
+      device_ns_ = device_times_.Take(call).value_or(kNullCell);
       return call.kind == CallRecord::kEnter ? Enter(call) : End(call);
     });
     if (!read.ok()) return read;
@@ -194,9 +199,10 @@ class CallExport {
     return written;
   }
 
-  void SetEnd(const CallRecord& record, Pending* call) {
+  void SetEnd(const CallRecord& record, Pending* call) const {
     const bool raised = record.kind == CallRecord::kRaise;
     call->duration_ns = record.duration_ns;
+    call->device_ns = device_ns_;
     call->outcome = raised ? raised_ : returned_;
     if (raised && !record.exception.empty()) call->exception = table_->Intern(record.exception);
   }
@@ -239,6 +245,7 @@ class CallExport {
       if (trace_->stacks().line(line).line > 0) row_[kLine] = trace_->stacks().line(line).line;
     }
     row_[kTags] = CellOfTags(call.tags);
+    row_[kDevice] = call.device_ns;
     return table_->Add(row_);
   }
 
@@ -248,6 +255,8 @@ class CallExport {
   TableWriter* const table_;
   const StackText stack_text_;
   SelectedCalls selected_;
+  DeviceTimesOfCalls device_times_;
+  int64_t device_ns_ = kNullCell;  // of the call that ends
   const int64_t returned_;
   const int64_t raised_;
   const int64_t never_returned_;
@@ -270,7 +279,7 @@ std::vector<Column> CallColumns() {
           {"outcome", ColumnType::kText}, {"exception", ColumnType::kText},   {"process", ColumnType::kText},
           {"thread", ColumnType::kInt},   {"trace", ColumnType::kText},       {"host", ColumnType::kText},
           {"pid", ColumnType::kInt},      {"rank", ColumnType::kInt},         {"file", ColumnType::kText},
-          {"line", ColumnType::kInt},     {"tags", ColumnType::kJson}};
+          {"line", ColumnType::kInt},     {"tags", ColumnType::kJson},        {"device_ns", ColumnType::kCounter}};
 }
 
 absl::Status ExportTimeline(const std::vector<LabelledTrace>& traces, const CallSelection& selection, CallSink* sink) {
@@ -278,11 +287,16 @@ absl::Status ExportTimeline(const std::vector<LabelledTrace>& traces, const Call
     const absl::StatusOr<std::unique_ptr<Trace>> trace = labelled.open();
     if (!trace.ok()) return trace.status();
     if (absl::Status s = (*trace)->Count().status(); !s.ok()) return s;
-    if (absl::Status s = sink->Begin(**trace, labelled.label); !s.ok()) return s;
+    if (absl::Status s = sink->Begin(trace->get(), labelled.label); !s.ok()) return s;
     SelectedCalls selected(trace->get(), selection);
     if (absl::Status s = selected.Prepare(); !s.ok()) return s;
-    const absl::Status read = (*trace)->Read(
-        [&](const CallRecord& call) { return selected.Wants(call) ? sink->Add(call) : absl::OkStatus(); });
+    const RecordsShown shown = sink->reads(**trace);
+    const LaterNotesShown later(trace->get(), shown.later);
+    const MemoryShown memory(trace->get(), shown.memory);
+    const absl::Status read = (*trace)->Read([&](const CallRecord& call) {
+      const bool of_call = call.kind != CallRecord::kLater && call.kind != CallRecord::kMemory;
+      return of_call && selected.Wants(call) ? sink->Add(call) : sink->AddOther(call);
+    });
     if (!read.ok()) return read;
     if (absl::Status s = sink->End(); !s.ok()) return s;
     if (labelled.done != nullptr) labelled.done(**trace);

@@ -14,6 +14,7 @@
 #include "nlohmann/json.hpp"
 #include "serialize/export/exporter.h"
 #include "serialize/export/exports.h"
+#include "serialize/model/device_work.h"
 #include "serialize/model/tensor_notes.h"
 #include "serialize/testing/fake_trace.h"
 
@@ -54,13 +55,106 @@ std::unique_ptr<FakeTrace> Steps(const json& metadata = HostOf(7)) {
   return trace;
 }
 
-std::string Exported(const char* format, const ExportOptions& options = {}, const json& metadata = HostOf(7)) {
+std::string Exported(const char* format, const ExportOptions& options, std::unique_ptr<Trace> of,
+                     const CallSelection& selection = {}) {
   std::ostringstream out;
   const std::unique_ptr<CallSink> sink = std::get<WritesCalls>((*FindExporter(format))->write).make(&out, options);
-  const LabelledTrace trace = {"t", [&] { return absl::StatusOr<std::unique_ptr<Trace>>(Steps(metadata)); }, nullptr};
-  absl::Status status = ExportTimeline({trace}, {}, sink.get());
+  const LabelledTrace trace = {"t", [&] { return absl::StatusOr<std::unique_ptr<Trace>>(std::move(of)); }, nullptr};
+  absl::Status status = ExportTimeline({trace}, selection, sink.get());
   if (status.ok()) status = sink->Finish();
   return status.ok() ? out.str() : std::string(status.message());
+}
+std::string Exported(const char* format, const ExportOptions& options = {}, const json& metadata = HostOf(7)) {
+  return Exported(format, options, Steps(metadata));
+}
+
+std::string WorkBytes(const std::vector<DeviceWork>& work) {
+  std::string bytes;
+  for (const DeviceWork& one : work) AppendDeviceWork(one, &bytes);
+  return bytes;
+}
+
+// A function whose operator launches a kernel, which runs after both, and a graph of two kernels; then a copy.
+std::unique_ptr<FakeTrace> Launches() {
+  json metadata = HostOf(7);
+  metadata["device_names"] = {{"1", "a_kernel"}, {"2", "b_kernel"}};
+  auto trace = std::make_unique<FakeTrace>(metadata);
+  trace->Enter(MakeConfig(1, "torch.f"));  // at 10
+  trace->Enter(MakeConfig(2, "aten::f"));  // at 20
+  trace->Leave();
+  trace->Leave();
+  trace->Enter(MakeConfig(2, "aten::g"));  // at 50
+  trace->Leave();
+  trace->Later(1, LaterOf::kDeviceWork,
+               WorkBytes({{DeviceWork::kKernel, 1, 7, 5000, 800, 1, 0, 99, 4975, 3},
+                          {DeviceWork::kKernel, 1, 7, 6000, 100, 1, 0, 100},
+                          {DeviceWork::kKernel, 1, 8, 6200, 100, 2, 0, 100}}));
+  trace->Later(2, LaterOf::kDeviceWork, WorkBytes({{DeviceWork::kCopy, 0, 7, 9000, 200, 0, 4000, 101, 8945, 2}}));
+  return trace;
+}
+
+TEST(ChromeSinkTest, StreamsAreKinetos) {
+  const json trace = json::parse(Exported("chrome", {}, Launches()));
+  EXPECT_FALSE(trace.contains("deviceProperties"));
+  std::vector<std::string> slices, arrows, names;
+  for (const json& event : trace["traceEvents"]) {
+    const json& args = event["args"];
+    const std::string at = event["pid"].dump() + "/" + event["tid"].dump() + " " + event["ts"].dump();
+    if (event["ph"] == "X" && event["cat"] != "cpu_op" && event["cat"] != "python_function") {
+      slices.push_back(event["cat"].get<std::string>() + " " + event["name"].get<std::string>() + " " + at + " +" +
+                       event["dur"].dump() + " #" + args["correlation"].dump() + " of " + args["External id"].dump());
+      if (event["cat"] != "cuda_runtime") {
+        EXPECT_EQ(args["stream"], event["tid"]);
+        EXPECT_EQ(args["device"], event["pid"]);
+      }
+    }
+    if (event["cat"] == "ac2g") arrows.push_back(event["ph"].get<std::string>() + event["id"].dump() + " " + at);
+    if (event["name"] == "thread_name" && event["pid"] != 7) names.push_back(args["name"]);
+  }
+  EXPECT_THAT(
+      slices,
+      ElementsAre("cuda_runtime cudaLaunchKernel 7/0 0.025 +0.003 #99 of 2", "kernel a_kernel 1/7 5.0 +0.8 #99 of 2",
+                  "cuda_runtime cudaLaunchKernel 7/0 0.02 +0.0 #100 of 2", "kernel a_kernel 1/7 6.0 +0.1 #100 of 2",
+                  "kernel b_kernel 1/8 6.2 +0.1 #100 of 2", "cuda_runtime cudaMemcpyAsync 7/0 0.055 +0.002 #101 of 3",
+                  "gpu_memcpy memcpy 0/7 9.0 +0.2 #101 of 3"));
+  EXPECT_THAT(arrows, ElementsAre("s99 7/0 0.025", "f99 1/7 5.0", "s100 7/0 0.02", "f100 1/7 6.0", "s100 7/0 0.02",
+                                  "f100 1/8 6.2", "s101 7/0 0.055", "f101 0/7 9.0"));
+  EXPECT_THAT(names, ElementsAre("stream 7", "stream 8", "stream 7"));
+  EXPECT_THAT(Exported("chrome", {}, Launches()), HasSubstr("\"bytes\":4000,\"memory bandwidth (GB/s)\":20"));
+}
+
+// What a call launched that is left out belongs to the one around it, if there is one.
+TEST(ChromeSinkTest, WorkOfCallsLeftOut) {
+  CallSelection selection;
+  selection.levels = {1};
+  const std::string text = Exported("chrome", {}, Launches(), selection);
+  EXPECT_THAT(text, HasSubstr(R"("name":"a_kernel")"));
+  EXPECT_THAT(text, HasSubstr(R"("External id":1,"device":1)"));
+  EXPECT_THAT(text, Not(HasSubstr("gpu_memcpy")));
+}
+
+TEST(FlamegraphSinkTest, Weights) {
+  ExportOptions options;
+  options.weight = TreeWeight::kDevice;
+  EXPECT_EQ(Exported("flamegraph", options, Launches()),
+            "rank 7 (7) thread 0;torch.f;aten::f 1000\nrank 7 (7) thread 0;aten::g 200\n");
+  CallSelection selection;
+  selection.levels = {1};
+  EXPECT_EQ(Exported("flamegraph", options, Launches(), selection), "rank 7 (7) thread 0;torch.f 1000\n");
+  options.output = "a.html";
+  EXPECT_THAT(Exported("flamegraph", options, Launches()), HasSubstr(R"("unit":"ns")"));
+  EXPECT_EQ(Exported("flamegraph", options), "t has no device times: record them with torchtrace run --device-times");
+  options.weight = TreeWeight::kMemory;
+  EXPECT_EQ(Exported("flamegraph", options), "t has no memory: record it with torchtrace run --memory");
+  // An operator's FLOPs are those of the function around it.
+  options.weight = TreeWeight::kFlops;
+  options.output.clear();
+  options.cost = [](const Trace& trace, ConfigId config) {
+    const bool costs = ReadConfigHead(trace.identity(config)).api != "aten::g";
+    return ConfigCost{{.flops = costs ? std::optional(24.0) : std::nullopt}};
+  };
+  EXPECT_EQ(Exported("flamegraph", options, Launches()), "rank 7 (7) thread 0;torch.f;aten::f 24\n");
+  EXPECT_EQ(Exported("flamegraph", options, Launches(), selection), "rank 7 (7) thread 0;torch.f 24\n");
 }
 
 TEST(ChromeSinkTest, EventsAreKinetos) {

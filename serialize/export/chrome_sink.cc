@@ -23,11 +23,14 @@
 #include "serialize/forms/forms.h"
 #include "serialize/log/log_metadata.h"
 #include "serialize/model/config.h"
+#include "serialize/model/device_work.h"
 #include "serialize/model/levels.h"
 #include "serialize/model/torch_names.h"
 #include "serialize/model/torch_types.h"
 #include "serialize/model/unknown_arguments.h"
 #include "serialize/trace/forward_calls.h"
+#include "serialize/trace/launched_work.h"
+#include "serialize/trace/recent_calls.h"
 #include "serialize/trace/run_facts.h"
 
 namespace torchtrace {
@@ -138,14 +141,15 @@ class ChromeSink final : public CallSink {
  public:
   ChromeSink(std::ostream* out, const ExportOptions& options) : out_(out), options_(options) {}
 
-  absl::Status Begin(const Trace& trace, std::string_view label) override {
-    trace_ = &trace;
+  absl::Status Begin(Trace* trace, std::string_view label) override {
+    trace_ = trace;
     spelled_.clear();
     several_models_.reset();
     processes_.clear();
     forward_calls_ = ForwardCalls<ForwardCall>();
+    work_names_.emplace(*trace);
     std::vector<ProcessClock> clocks;
-    for (const ProcessInfo& info : trace.processes()) {
+    for (const ProcessInfo& info : trace->processes()) {
       if (info.calls > 0 && !info.known.has_clock) {
         return absl::FailedPreconditionError(absl::StrCat(std::string(label), " has no times for the calls of ",
                                                           ProcessName(info), ", which a Chrome trace needs"));
@@ -160,13 +164,15 @@ class ChromeSink final : public CallSink {
       }
     }
     has_records_ = false;
-    for (ConfigId id = 0; id < trace.config_count(); ++id) {
-      has_records_ = has_records_ || ReadConfigHead(trace.identity(id)).level == kRecordLevel;
+    for (ConfigId id = 0; id < trace->config_count(); ++id) {
+      has_records_ = has_records_ || ReadConfigHead(trace->identity(id)).level == kRecordLevel;
     }
     if (!begun_) WriteHead(clocks);
     for (size_t i = 0; i < processes_.size(); ++i) Introduce(i, label);
     return out_.WriteBlocks();
   }
+
+  RecordsShown reads(const Trace& trace) const override { return {.later = HasDeviceTimes(trace)}; }
 
   absl::Status Add(const CallRecord& record) override {
     Process& process = processes_[record.process];
@@ -174,6 +180,7 @@ class ChromeSink final : public CallSink {
     Thread& thread = ThreadOf(record);
     if (record.kind == CallRecord::kEnter) {
       thread.open.push_back({record.call, record.config, record.time_ns, record.facts, PythonParent(thread)});
+      if (trace_->shows_later()) thread.recent.Add(record.call, {record.call, record.time_ns});
       if (const ForwardCall* const forward = forward_calls_.Find(record.facts)) thread.open.back().forward = *forward;
       forward_calls_.Add(record.facts, {&thread.place, record.time_ns + process.offset_ns - base_ns_});
       if (Spell(record.config).of_python) thread.open.back().python_id = ++python_ids_;
@@ -190,6 +197,21 @@ class ChromeSink final : public CallSink {
     WriteEvent(process, thread, thread.open.back(), record.time_ns, outcome);
     thread.open.pop_back();
     return out_.WriteBlocks();
+  }
+
+  // What a call launched that isn't shown is of the shown one around it.
+  absl::Status AddOther(const CallRecord& record) override {
+    if (!trace_->shows_later()) return absl::OkStatus();
+    if (record.kind == CallRecord::kEnter) {
+      Process& process = processes_[record.process];
+      const auto thread = process.threads.find(record.thread);
+      if (thread == process.threads.end() || thread->second.open.empty()) return absl::OkStatus();
+      thread->second.recent.Add(record.call, {thread->second.open.back().call, record.time_ns});
+    } else if (record.kind == CallRecord::kLater && !record.device_work.empty()) {
+      WriteWork(record);
+      return out_.WriteBlocks();
+    }
+    return absl::OkStatus();
   }
 
   absl::Status End() override {
@@ -224,9 +246,15 @@ class ChromeSink final : public CallSink {
     uint64_t python_id = 0;  // 0: not a Python call
     std::optional<ForwardCall> forward = {};
   };
+  // A call, itself or in a shown one, that may have launched work.
+  struct Launcher {
+    uint64_t shown;  // that call
+    int64_t start_ns;
+  };
   struct Thread {
     std::string place;  // `"pid":1,"tid":2`
     std::vector<OpenCall> open;
+    RecentCalls<Launcher> recent;
   };
   struct Process {
     int64_t pid = 0;
@@ -234,12 +262,15 @@ class ChromeSink final : public CallSink {
     int64_t last_ns = std::numeric_limits<int64_t>::min();
     std::set<int64_t> tids;
     std::map<uint32_t, Thread> threads;  // by number
+    std::map<uint8_t, int64_t> device_pids;
+    std::set<std::pair<uint8_t, uint64_t>> streams;  // that have a name
+    uint64_t launched = 0;                           // the correlation of its last launch
   };
   void WriteHead(const std::vector<ProcessClock>& clocks) {
     begun_ = true;
     ordered_json head = {{"schemaVersion", 1}, {"displayTimeUnit", "ms"}, {"record_shapes", 1}};
     // Readers look for accelerators here; an empty list means CPU only.
-    if (OnCpuAlone(*trace_)) head["deviceProperties"] = ordered_json::array();
+    if (!HasDeviceTimes(*trace_) && OnCpuAlone(*trace_)) head["deviceProperties"] = ordered_json::array();
     const std::vector<ProcessInfo>& infos = trace_->processes();
     if (!infos.empty()) {
       constexpr int64_t kSecond = 1'000'000'000;
@@ -265,16 +296,22 @@ class ChromeSink final : public CallSink {
     const ProcessOrigin origin = OriginOf(info, std::string(label));
     // Processes on different machines may share a pid.
     process.pid = std::max<int64_t>(origin.pid, 0);
-    while (!pids_.insert(process.pid).second) process.pid = std::max<int64_t>(*pids_.rbegin() + 1, 1 << 22);
+    TakePid(&process.pid);
     const std::string rank = origin.rank >= 0 ? absl::StrCat("rank ", origin.rank) : "";
-    const auto tell = [&](const char* what, const char* key, const ordered_json& value) {
-      out_.BeginItem();
-      absl::StrAppend(&out_.text, R"({"ph":"M","name":")", what, R"(","ts":0,"pid":)", process.pid,
-                      R"(,"tid":0,"args":)", DumpJson({{key, value}}), "}");
-    };
-    tell("process_name", "name", ProcessName(info));
-    tell("process_labels", "labels", absl::StrCat(rank, rank.empty() ? "" : " ", origin.host));
-    tell("process_sort_index", "sort_index", origin.rank >= 0 ? origin.rank : static_cast<int64_t>(index));
+    Tell("process_name", process.pid, 0, "name", ProcessName(info));
+    Tell("process_labels", process.pid, 0, "labels", absl::StrCat(rank, rank.empty() ? "" : " ", origin.host));
+    Tell("process_sort_index", process.pid, 0, "sort_index",
+         origin.rank >= 0 ? origin.rank : static_cast<int64_t>(index));
+  }
+
+  void TakePid(int64_t* pid) {
+    while (!pids_.insert(*pid).second) *pid = std::max<int64_t>(*pids_.rbegin() + 1, 1 << 22);
+  }
+
+  void Tell(const char* what, int64_t pid, uint64_t tid, const char* key, const ordered_json& value) {
+    out_.BeginItem();
+    absl::StrAppend(&out_.text, R"({"ph":"M","name":")", what, R"(","ts":0,"pid":)", pid, R"(,"tid":)", tid,
+                    R"(,"args":)", DumpJson({{key, value}}), "}");
   }
 
   Thread& ThreadOf(const CallRecord& record) {
@@ -407,6 +444,82 @@ class ChromeSink final : public CallSink {
     arrow("f", thread.place, start_ns, R"(,"bp":"e")");
   }
 
+  // A device is a process, as Kineto shows it, and a stream of it a thread.
+  std::string StreamPlace(uint32_t index, const DeviceWork& work) {
+    Process& process = processes_[index];
+    const auto [at, fresh] = process.device_pids.try_emplace(work.device, work.device);
+    const int64_t device = work.device;
+    if (fresh) {
+      constexpr int64_t kAfterProcesses = 5'000'000;
+      TakePid(&at->second);
+      Tell("process_name", at->second, 0, "name", ProcessName(trace_->processes()[index]));
+      Tell("process_labels", at->second, 0, "labels", absl::StrCat("GPU ", device));
+      Tell("process_sort_index", at->second, 0, "sort_index", kAfterProcesses + device);
+    }
+    if (process.streams.insert({work.device, work.stream}).second) {
+      Tell("thread_name", at->second, work.stream, "name", absl::StrCat("stream ", work.stream));
+    }
+    return absl::StrCat(R"("pid":)", at->second, R"(,"tid":)", work.stream);
+  }
+
+  // Its call of the driver, unless it is known from other work, and an arrow from there.
+  void WriteWork(const CallRecord& record) {
+    Process& process = processes_[record.process];
+    const auto thread = process.threads.find(record.thread);
+    if (thread == process.threads.end()) return;
+    const Launcher* const launcher = thread->second.recent.Find(record.call);
+    if (launcher == nullptr) return;
+    ReadDeviceWork(record.device_work, &work_);
+    for (const DeviceWork& work : work_) {
+      const std::string place = StreamPlace(record.process, work);
+      // Numbers of several processes are kept apart.
+      const uint64_t correlation = work.correlation + (uint64_t{record.process} << 32);
+      const int64_t launch_ns = (work.launched_before_ns != 0 ? work.start_ns - work.launched_before_ns
+                                                              : std::min(launcher->start_ns, work.start_ns)) +
+                                process.offset_ns - base_ns_;
+      const int64_t start_ns = work.start_ns + process.offset_ns - base_ns_;
+      if (std::exchange(process.launched, work.correlation + 1) != work.correlation + 1) {
+        const char* const name = work.kind == DeviceWork::kKernel ? "cudaLaunchKernel"
+                                 : work.kind == DeviceWork::kCopy ? "cudaMemcpyAsync"
+                                                                  : "cudaMemsetAsync";
+        WriteSlice("cuda_runtime", name, thread->second.place, launch_ns, work.launch_ns);
+        absl::StrAppend(&out_.text, R"("External id":)", launcher->shown + 1, R"(,"correlation":)", correlation, "}}");
+      }
+      WriteSlice(work.kind == DeviceWork::kKernel ? "kernel"
+                 : work.kind == DeviceWork::kCopy ? "gpu_memcpy"
+                                                  : "gpu_memset",
+                 work_names_->Of(record.process, work), place, start_ns, work.duration_ns);
+      absl::StrAppend(&out_.text, R"("External id":)", launcher->shown + 1, R"(,"device":)", int{work.device},
+                      R"(,"stream":)", work.stream, R"(,"correlation":)", correlation);
+      if (work.kind != DeviceWork::kKernel) {
+        absl::StrAppend(&out_.text, R"(,"bytes":)", work.bytes, ",\"memory bandwidth (GB/s)\":",
+                        static_cast<double>(work.bytes) / static_cast<double>(std::max<int64_t>(work.duration_ns, 1)));
+      }
+      out_.text += "}}";
+      const auto arrow = [&](const char* phase, const std::string& at, int64_t ns, const char* more) {
+        out_.BeginItem();
+        absl::StrAppend(&out_.text, R"({"ph":")", phase, R"(","cat":"ac2g","name":"ac2g","id":)", correlation, ",", at,
+                        ",\"ts\":");
+        AppendMicroseconds(ns);
+        absl::StrAppend(&out_.text, more, "}");
+      };
+      arrow("s", thread->second.place, launch_ns, "");
+      arrow("f", place, start_ns, R"(,"bp":"e")");
+    }
+  }
+
+  // Up to its arguments.
+  void WriteSlice(const char* category, std::string_view name, const std::string& place, int64_t start_ns,
+                  int64_t duration_ns) {
+    out_.BeginItem();
+    absl::StrAppend(&out_.text, R"({"ph":"X","cat":")", category, R"(","name":)", QuotedJson(name), ",", place,
+                    ",\"ts\":");
+    AppendMicroseconds(start_ns);
+    out_.text += ",\"dur\":";
+    AppendMicroseconds(duration_ns);
+    out_.text += R"(,"args":{)";
+  }
+
   void AppendMicroseconds(int64_t ns) {
     const char* const sign = ns < 0 ? "-" : "";
     const uint64_t size = ns < 0 ? 0 - static_cast<uint64_t>(ns) : static_cast<uint64_t>(ns);
@@ -429,6 +542,8 @@ class ChromeSink final : public CallSink {
   std::vector<Process> processes_;      // by index
   std::vector<Spelled> spelled_;        // by ConfigId
   ForwardCalls<ForwardCall> forward_calls_;
+  std::optional<WorkNames> work_names_;
+  std::vector<DeviceWork> work_;  // of the record
 };
 
 }  // namespace

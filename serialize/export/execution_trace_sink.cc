@@ -223,20 +223,20 @@ class ExecutionTraceSink final : public CallSink {
  public:
   ExecutionTraceSink(std::ostream* out, const ExportOptions&) : out_(out) {}
 
-  absl::Status Begin(const Trace& trace, std::string_view label) override {
+  absl::Status Begin(Trace* trace, std::string_view label) override {
     if (begun_) {
       return absl::InvalidArgumentError(
           absl::StrCat("an execution trace covers one process: leave out ", std::string(label)));
     }
     begun_ = true;
-    trace_ = &trace;
-    const std::vector<ProcessInfo>& processes = trace.processes();
+    trace_ = trace;
+    const std::vector<ProcessInfo>& processes = trace->processes();
     const auto calls = [](const ProcessInfo& process) { return process.calls != 0; };
     const auto first = std::find_if(processes.begin(), processes.end(), calls);
     process_ = first == processes.end() ? 0 : static_cast<uint32_t>(first - processes.begin());
     level_ = kDispatchLevel;
-    for (ConfigId id = 0; id < trace.config_count(); ++id) {
-      if (ReadConfigHead(trace.identity(id)).level == kRecordLevel) level_ = kRecordLevel;
+    for (ConfigId id = 0; id < trace->config_count(); ++id) {
+      if (ReadConfigHead(trace->identity(id)).level == kRecordLevel) level_ = kRecordLevel;
     }
     ReadSchemas();
     WriteHead();

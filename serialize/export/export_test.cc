@@ -12,6 +12,7 @@
 #include "serialize/export/exporter.h"
 #include "serialize/export/exports.h"
 #include "serialize/export/table_writer.h"
+#include "serialize/model/device_work.h"
 #include "serialize/testing/fake_trace.h"
 
 namespace torchtrace {
@@ -106,12 +107,12 @@ TEST(ExportCalls, ComeInProgramOrderWithTheirEnds) {
   trace->Enter(MakeConfig(1, "d"));
   trace->Raise("ValueError");
   EXPECT_EQ(Calls(trace.get()),
-            "0,,0,1,a,a(),[],{},[],[],10,30,returned,,main-0,0,t,h,1,,,,\n"
-            "1,0,1,2,b,b(1),[1],{},[],[],20,10,returned,,main-0,0,t,h,1,,,,\n"
-            "2,,0,1,a,a(),[],{},[],[],50,10,returned,,main-0,0,t,h,1,,,,\n"
-            "3,,0,2,b,b(1),[1],{},[],[],70,10,returned,,mine:rank 7 (2),0,mine,h,2,7,,,\n"
-            "4,,0,1,c,c(),[],{},[],[],90,,never returned,,mine:rank 7 (2),0,mine,h,2,7,,,\n"
-            "5,4,1,1,d,d(),[],{},[],[],100,10,raised,ValueError,mine:rank 7 (2),0,mine,h,2,7,,,\n");
+            "0,,0,1,a,a(),[],{},[],[],10,30,returned,,main-0,0,t,h,1,,,,,\n"
+            "1,0,1,2,b,b(1),[1],{},[],[],20,10,returned,,main-0,0,t,h,1,,,,,\n"
+            "2,,0,1,a,a(),[],{},[],[],50,10,returned,,main-0,0,t,h,1,,,,,\n"
+            "3,,0,2,b,b(1),[1],{},[],[],70,10,returned,,mine:rank 7 (2),0,mine,h,2,7,,,,\n"
+            "4,,0,1,c,c(),[],{},[],[],90,,never returned,,mine:rank 7 (2),0,mine,h,2,7,,,,\n"
+            "5,4,1,1,d,d(),[],{},[],[],100,10,raised,ValueError,mine:rank 7 (2),0,mine,h,2,7,,,,\n");
 }
 
 // A call that outlives the window is written when it ends, and no call is lost.
@@ -130,14 +131,34 @@ TEST(ExportCalls, WaitForSoManyCallsOnly) {
   EXPECT_EQ(order, (std::vector<std::string>{"1", "2", "3", "0", "5", "6", "7", "4"}));
 }
 
+// Of the call and those in it, also where these are left out.
+TEST(ExportCalls, DeviceTimes) {
+  nlohmann::json metadata = ProcessOf(1);
+  metadata["device_names"] = nlohmann::json::object();
+  FakeTrace trace(metadata);
+  trace.Enter(MakeConfig(1, "a"));
+  trace.Call(MakeConfig(2, "b"));
+  trace.Leave();
+  trace.Call(MakeConfig(1, "c"));
+  std::string work;
+  AppendDeviceWork({.start_ns = 1000, .duration_ns = 30}, &work);
+  trace.Later(1, LaterOf::kDeviceWork, work);
+  trace.Later(0, LaterOf::kDeviceWork, work + work);
+  CallExportOptions options;
+  options.selection.levels = {1};
+  EXPECT_EQ(Calls(&trace, options),
+            "0,,0,1,a,a(),[],{},[],[],10,30,returned,,main-0,0,t,h,1,,,,,90\n"
+            "2,,0,1,c,c(),[],{},[],[],50,10,returned,,main-0,0,t,h,1,,,,,0\n");
+}
+
 TEST(ExportCalls, FilterKeepsTheNumbers) {
   const auto trace = TwoProcesses();
   CallExportOptions options;
   options.selection.levels = {2};
   options.max_waiting_calls = 1;
   EXPECT_EQ(Calls(trace.get(), options),
-            "1,0,1,2,b,b(1),[1],{},[],[],20,10,returned,,main-0,0,t,h,1,,,,\n"
-            "3,,0,2,b,b(1),[1],{},[],[],70,10,returned,,mine:rank 7 (2),0,mine,h,2,7,,,\n");
+            "1,0,1,2,b,b(1),[1],{},[],[],20,10,returned,,main-0,0,t,h,1,,,,,\n"
+            "3,,0,2,b,b(1),[1],{},[],[],70,10,returned,,mine:rank 7 (2),0,mine,h,2,7,,,,\n");
 }
 
 TEST(JsonlTable, LeavesOutWhatIsNotKnown) {

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <ostream>
@@ -21,6 +22,8 @@
 #include "serialize/export/table_writer.h"
 #include "serialize/forms/call_labels.h"
 #include "serialize/model/config.h"
+#include "serialize/trace/call_costs.h"
+#include "serialize/trace/call_tree.h"
 #include "serialize/trace/trace.h"
 
 namespace torchtrace {
@@ -90,10 +93,14 @@ class ConfigSink {
 class CallSink {
  public:
   virtual ~CallSink() = default;
-  // Comes before the first record of each trace, which has been counted and lives until End.
-  virtual absl::Status Begin(const Trace& trace, std::string_view label) = 0;
+  // Comes before the first record of each trace, which has been counted and lives until End. It may be read here.
+  virtual absl::Status Begin(Trace* trace, std::string_view label) = 0;
+  // What it wants of a trace beside entries and ends.
+  virtual RecordsShown reads(const Trace&) const { return {}; }
   // In the trace's order, without the calls that the selection leaves out.
   virtual absl::Status Add(const CallRecord& record) = 0;
+  // Entries and ends of those calls, and what `reads` asks for, also of those calls.
+  virtual absl::Status AddOther(const CallRecord&) { return absl::OkStatus(); }
   virtual absl::Status End() = 0;
   // Like the others, returns Aborted when the stream failed.
   virtual absl::Status Finish() = 0;
@@ -111,6 +118,9 @@ struct ExportOptions {
   std::string table = {};                // "configs", "calls"
   std::string output = {};               // the file's name; empty: none
   LabelBy by = LabelBy::kApi;            // flamegraph: what a frame is
+  // flamegraph: what frames weigh, and for FLOPs what a call of a config costs.
+  TreeWeight weight = TreeWeight::kTime;
+  std::function<ConfigCost(const Trace& trace, ConfigId config)> cost = nullptr;
 };
 
 // Whether a format has a place for where a config comes from: trace, host, pid and rank.

@@ -55,7 +55,8 @@ absl::Status ExportConfigs(const std::vector<LabelledTrace>& traces, const Expor
                            const Exporter& exporter, ConfigSink* sink);
 
 // call, parent, depth, level, api, config, ArgumentColumns(), start_ns, duration_ns, outcome, exception,
-// process, thread, trace, host, pid, rank; file and line of the calling line (tables.h); tags, JSON.
+// process, thread, trace, host, pid, rank; file and line of the calling line (tables.h); tags, JSON;
+// device_ns.
 std::vector<Column> CallColumns();
 
 struct CallExportOptions {

@@ -40,17 +40,30 @@ class TreeSink : public CallSink {
  public:
   TreeSink(std::ostream* out, const ExportOptions& options) : out_(out), options_(options), labels_(options.by) {}
 
-  absl::Status Begin(const Trace& trace, std::string_view label) override {
-    trace_ = &trace;
+  absl::Status Begin(Trace* trace, std::string_view label) override {
+    if (absl::Status s = CheckWeight(*trace, options_.weight, label); !s.ok()) return s;
+    trace_ = trace;
     trace_label_ = label;
-    labels_.Begin(trace);
-    tree_.emplace(CallTreeOptions{.label = [this](const CallRecord& record) { return labels_.Of(record); },
-                                  .outside = [this](const CallRecord&) { return Outside(); },
-                                  .fold_equal = options_.by == LabelBy::kLine});
+    labels_.Begin(*trace);
+    tree_.emplace(CallTreeOptions{
+        .label = [this](const CallRecord& record) { return other_ ? std::nullopt : labels_.Of(record); },
+        .outside = [this](const CallRecord&) { return Outside(); },
+        .fold_equal = options_.by == LabelBy::kLine,
+        .weight = options_.weight,
+        .cost = [this](ConfigId config) { return options_.cost(*trace_, config); }});
     return absl::OkStatus();
   }
+  RecordsShown reads(const Trace&) const override { return ShownFor(options_.weight); }
   absl::Status Add(const CallRecord& record) override {
     tree_->Add(record);
+    return absl::OkStatus();
+  }
+  // What calls that are left out launch, allocate and compute is of the call around them.
+  absl::Status AddOther(const CallRecord& record) override {
+    if (by_time()) return absl::OkStatus();
+    other_ = true;
+    tree_->Add(record);
+    other_ = false;
     return absl::OkStatus();
   }
   absl::Status End() override {
@@ -69,12 +82,20 @@ class TreeSink : public CallSink {
  protected:
   virtual absl::Status Take(const CallTree& tree) = 0;
 
+  // Without the frames in it.
+  uint64_t Own(const CallTree& tree, const CallNode& node) const {
+    if (!by_time()) return static_cast<uint64_t>(node.self_amount);
+    return tree.has_times() ? static_cast<uint64_t>(std::max<int64_t>(node.self_ns, 0)) : node.calls;
+  }
+
   // "main-1234 thread 0", after the trace's name when there are several traces.
   std::string ThreadName(const std::pair<uint32_t, uint32_t>& thread) const {
     const std::string several = options_.traces.size() > 1 ? trace_label_ + " " : "";
     return absl::StrCat(several, ProcessName(trace_->processes()[thread.first]), " thread ", thread.second);
   }
-  static uint64_t Weight(const CallTree& tree, const CallNode& node) {
+  bool by_time() const { return options_.weight == TreeWeight::kTime; }
+  uint64_t Weight(const CallTree& tree, const CallNode& node) const {
+    if (!by_time()) return static_cast<uint64_t>(node.total_amount);
     return tree.has_times() ? static_cast<uint64_t>(std::max<int64_t>(node.total_ns, 0)) : node.calls;
   }
 
@@ -86,16 +107,18 @@ class TreeSink : public CallSink {
  private:
   // The label of calls without one, so that no time is lost.
   std::optional<uint32_t> Outside() {
-    if (options_.by == LabelBy::kApi) return std::nullopt;
+    if (options_.by == LabelBy::kApi || other_) return std::nullopt;
     return labels_.Outside();
   }
 
   const Trace* trace_ = nullptr;
   std::string trace_label_;
   std::optional<CallTree> tree_;
+  bool other_ = false;  // the record is of a call that is left out
 };
 
-// `thread;outer;inner 1234`: the self time of the innermost in nanoseconds or, without times, its calls.
+// `thread;outer;inner 1234`: the self time of the innermost in nanoseconds or, without times, its calls; or what else
+// it weighs.
 class FoldedSink final : public TreeSink {
  public:
   using TreeSink::TreeSink;
@@ -113,7 +136,7 @@ class FoldedSink final : public TreeSink {
       const CallNode& node = nodes[i];
       if (node.parent == CallNode::kNone) continue;
       paths[i] = absl::StrCat(paths[node.parent], ";", Frame(labels_.text(node.label)));
-      const auto own = tree.has_times() ? static_cast<uint64_t>(std::max<int64_t>(node.self_ns, 0)) : node.calls;
+      const uint64_t own = Own(tree, node);
       if (own > 0) *out_ << paths[i] << ' ' << own << '\n';
       if (!out_->good()) break;
     }
@@ -141,8 +164,7 @@ class PageSink final : public TreeSink {
     };
     std::string title = absl::StrJoin(options_.traces, " ");
     if (!options_.version.empty()) absl::StrAppend(&title, " (torchtrace ", options_.version, ")");
-    ordered_json data = {
-        {"title", title}, {"timed", timed_.value_or(true)}, {"names", labels_json_}, {"levels", levels_}};
+    ordered_json data = {{"title", title}, {"unit", Unit()}, {"names", labels_json_}, {"levels", levels_}};
     data["parents"] = column([](const Box& box) { return box.parent; });
     data["labels"] = column([](const Box& box) { return box.label; });
     data["calls"] = column([](const Box& box) { return box.calls; });
@@ -172,6 +194,12 @@ class PageSink final : public TreeSink {
     uint64_t total;
     uint64_t self;
   };
+
+  const char* Unit() const {
+    if (options_.weight == TreeWeight::kMemory) return "B";
+    if (options_.weight == TreeWeight::kFlops) return "FLOP";
+    return options_.weight == TreeWeight::kDevice || timed_.value_or(true) ? "ns" : "calls";
+  }
 
   int64_t AddBox(int64_t parent, size_t label, uint64_t calls, uint64_t failed, uint64_t total, uint64_t self) {
     boxes_.push_back({parent, label, calls, failed, total, self});
@@ -214,7 +242,7 @@ class PageSink final : public TreeSink {
         continue;
       }
       boxes[i] = AddBox(boxes[node.parent], LabelOf(node.label), node.calls, node.raised + node.never_returned,
-                        Weight(tree, node), static_cast<uint64_t>(std::max<int64_t>(node.self_ns, 0)));
+                        Weight(tree, node), Own(tree, node));
     }
     return absl::OkStatus();
   }

@@ -16,6 +16,7 @@
 #include "serialize/log/log_metadata.h"
 #include "serialize/model/levels.h"
 #include "serialize/model/value.h"
+#include "serialize/trace/launched_work.h"
 
 namespace torchtrace {
 namespace {
@@ -35,18 +36,22 @@ std::string Milliseconds(int64_t ns) { return FormatFloat(static_cast<double>(ns
 struct CallRow {
   int64_t start_ns;     // since 1970, or kUnknown
   int64_t duration_ns;  // or kUnknown
+  int64_t device_ns;    // or kUnknown
   int64_t told;         // number of the text that all calls of its config share (TimingSpelling::Told)
 };
 
 struct ApiTotal {
   std::string api;
   int64_t total_ns = kUnknown;
+  int64_t device_ns = kUnknown;
 };
 
 // The spelling of a file's parts. Told() is the part that all calls of a config share, spelled once.
 class TimingSpelling {
  public:
   virtual ~TimingSpelling() = default;
+  // Whether it writes device times; before the first file.
+  void ShowDevice(bool shows) { device_ = shows; }
   virtual std::string Told(const Config& config) const = 0;
   virtual std::string BeginFile() const = 0;
   virtual std::string BeginApi(const ApiTotal& api, bool first_of_file) const = 0;
@@ -54,6 +59,9 @@ class TimingSpelling {
                           std::string* out) const = 0;
   virtual std::string EndApi() const = 0;
   virtual std::string EndFile() const = 0;
+
+ protected:
+  bool device_ = false;
 };
 
 class JsonSpelling final : public TimingSpelling {
@@ -64,8 +72,8 @@ class JsonSpelling final : public TimingSpelling {
   }
   std::string BeginFile() const override { return "{"; }
   std::string BeginApi(const ApiTotal& api, bool first_of_file) const override {
-    return absl::StrCat(first_of_file ? "" : ",\n", QuotedJson(api.api),
-                        ": {\"TotalTime(ms)\": ", api.total_ns == kUnknown ? "null" : Milliseconds(api.total_ns));
+    return absl::StrCat(first_of_file ? "" : ",\n", QuotedJson(api.api), ": {\"TotalTime(ms)\": ", Number(api.total_ns),
+                        device_ ? absl::StrCat(", \"TotalDeviceTime(ms)\": ", Number(api.device_ns)) : "");
   }
   void AppendCall(const ApiTotal&, uint64_t number, const CallRow& call, std::string_view told,
                   std::string* out) const override {
@@ -75,35 +83,44 @@ class JsonSpelling final : public TimingSpelling {
     out->append(", \"StartTimestamp\": ");
     out->append(call.start_ns == kUnknown ? "null" : absl::StrCat(call.start_ns));
     out->append(", \"CostTime(ms)\": ");
-    out->append(call.duration_ns == kUnknown ? "null" : Milliseconds(call.duration_ns));
+    out->append(Number(call.duration_ns));
+    if (device_) absl::StrAppend(out, ", \"DeviceTime(ms)\": ", Number(call.device_ns));
     out->append(", \"Arguments\": ");
     out->append(told.substr(split + 1));
     out->push_back('}');
   }
   std::string EndApi() const override { return "}"; }
   std::string EndFile() const override { return "}\n"; }
+
+ private:
+  static std::string Number(int64_t ns) { return ns == kUnknown ? "null" : Milliseconds(ns); }
 };
 
 class CsvSpelling final : public TimingSpelling {
  public:
   std::string Told(const Config& config) const override { return CsvCell(TimingArguments(config)); }
   std::string BeginFile() const override {
-    return "API Name,Total Time (ms),Call Number,Start Timestamp,Cost Time (ms),Arguments\n";
+    return absl::StrCat("API Name,Total Time (ms),", device_ ? "Total Device Time (ms)," : "",
+                        "Call Number,Start Timestamp,Cost Time (ms),", device_ ? "Device Time (ms)," : "",
+                        "Arguments\n");
   }
   std::string BeginApi(const ApiTotal&, bool) const override { return ""; }
   void AppendCall(const ApiTotal& api, uint64_t number, const CallRow& call, std::string_view told,
                   std::string* out) const override {
-    absl::StrAppend(out, CsvCell(api.api), ",", api.total_ns == kUnknown ? "" : Milliseconds(api.total_ns), ",", number,
-                    ",");
+    absl::StrAppend(out, CsvCell(api.api), ",", Number(api.total_ns), ",");
+    if (device_) absl::StrAppend(out, Number(api.device_ns), ",");
+    absl::StrAppend(out, number, ",");
     if (call.start_ns != kUnknown) absl::StrAppend(out, call.start_ns);
-    out->push_back(',');
-    if (call.duration_ns != kUnknown) out->append(Milliseconds(call.duration_ns));
-    out->push_back(',');
+    absl::StrAppend(out, ",", Number(call.duration_ns), ",");
+    if (device_) absl::StrAppend(out, Number(call.device_ns), ",");
     out->append(told);
     out->push_back('\n');
   }
   std::string EndApi() const override { return ""; }
   std::string EndFile() const override { return ""; }
+
+ private:
+  static std::string Number(int64_t ns) { return ns == kUnknown ? "" : Milliseconds(ns); }
 };
 
 // The processes that share files, and their calls.
@@ -124,22 +141,29 @@ class TimingSink final : public CallSink {
     }
   }
 
-  absl::Status Begin(const Trace& trace, std::string_view) override {
-    trace_ = &trace;
+  absl::Status Begin(Trace* trace, std::string_view) override {
+    trace_ = trace;
     configs_.clear();
     processes_.clear();
     open_.clear();
-    return absl::OkStatus();
+    has_device_times_ = has_device_times_ || HasDeviceTimes(*trace);
+    return device_times_.Prepare(trace);
   }
 
   absl::Status Add(const CallRecord& record) override {
+    device_ns_ = device_times_.Take(record).value_or(kUnknown);
     return record.kind == CallRecord::kEnter ? Enter(record) : Leave(record);
+  }
+  absl::Status AddOther(const CallRecord& record) override {
+    device_times_.Take(record);
+    return absl::OkStatus();
   }
 
   absl::Status End() override { return absl::OkStatus(); }
 
   absl::Status Finish() override {
     if (groups_.empty()) groups_.emplace_back();
+    spelling_->ShowDevice(has_device_times_);
     for (const FileGroup& group : groups_) {
       if (absl::Status s = BeginFile(group.facts); !s.ok()) return s;
       for (const size_t api : group.apis) {
@@ -224,11 +248,13 @@ class TimingSink final : public CallSink {
     if (const auto parent = open_.find(record.parent); parent != open_.end()) {
       if (parent->second.list == list && parent->second.level != record.level) return absl::OkStatus();
     }
-    const OpenCall call = {
-        .list = list,
-        .place = rows_.size(list),
-        .row = {.start_ns = SinceEpoch(process, record.time_ns), .duration_ns = kUnknown, .told = config.told},
-        .level = record.level};
+    const OpenCall call = {.list = list,
+                           .place = rows_.size(list),
+                           .row = {.start_ns = SinceEpoch(process, record.time_ns),
+                                   .duration_ns = kUnknown,
+                                   .device_ns = kUnknown,
+                                   .told = config.told},
+                           .level = record.level};
     open_.emplace(record.call, call);
     return rows_.Append(list, call.row);
   }
@@ -240,10 +266,15 @@ class TimingSink final : public CallSink {
     open_.erase(at);
     if (!processes_[record.process].clock && record.duration_ns == 0) return absl::OkStatus();
     call.row.duration_ns = record.duration_ns;
-    int64_t& total_ns = totals_[call.list].total_ns;
-    if (total_ns == kUnknown) total_ns = 0;
-    if (__builtin_add_overflow(total_ns, record.duration_ns, &total_ns)) total_ns = INT64_MAX;
+    call.row.device_ns = device_ns_;
+    AddTo(record.duration_ns, &totals_[call.list].total_ns);
+    if (device_ns_ != kUnknown) AddTo(device_ns_, &totals_[call.list].device_ns);
     return rows_.Set(call.list, call.place, call.row);
+  }
+
+  static void AddTo(int64_t ns, int64_t* total_ns) {
+    if (*total_ns == kUnknown) *total_ns = 0;
+    if (__builtin_add_overflow(*total_ns, ns, total_ns)) *total_ns = INT64_MAX;
   }
 
   absl::Status BeginFile(const FileFacts& facts) {
@@ -291,6 +322,7 @@ class TimingSink final : public CallSink {
   const TimingOptions options_;
   TextSeries* const out_;
   std::unique_ptr<TimingSpelling> spelling_;
+  bool has_device_times_ = false;  // some trace
   TextNumbers told_;
 
   // Of the trace being read.
@@ -298,6 +330,8 @@ class TimingSink final : public CallSink {
   std::vector<ConfigFacts> configs_;  // by ConfigId
   std::vector<ProcessFacts> processes_;
   absl::flat_hash_map<uint64_t, OpenCall> open_;  // by number; only those to be written
+  DeviceTimesOfCalls device_times_;
+  int64_t device_ns_ = kUnknown;  // of the call that ends
 
   absl::flat_hash_map<std::string, size_t> group_of_key_;
   std::vector<FileGroup> groups_;

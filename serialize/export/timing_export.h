@@ -28,7 +28,7 @@ enum class TimingFormat : uint8_t { kJson, kCsv };
 
 struct TimingOptions {
   TimingFormat format = TimingFormat::kJson;
-  // Holds calls until their API is written: a folder with room for 24 bytes per call.
+  // Holds calls until their API is written: a folder with room for 32 bytes per call.
   std::string temporary_folder = "/tmp";
   // Processes whose facts have the same key (FileNames::Key) share files; null: all do.
   std::function<std::string(const FileFacts&)> file_key = nullptr;

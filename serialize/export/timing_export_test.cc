@@ -5,6 +5,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "serialize/export/exports.h"
+#include "serialize/model/device_work.h"
 #include "serialize/testing/fake_trace.h"
 
 namespace torchtrace {
@@ -87,6 +88,31 @@ torch.add,2e-05,1,1700000000000000030,1e-05,"((1, ""a\""b""), {})"
 torch.add,2e-05,2,1700000000000000070,1e-05,"((), {})"
 torch.add,2e-05,3,1700000000000000090,,"((), {})"
 )_");
+}
+
+TEST(ExportTiming, DeviceTimes) {
+  const LabelledTrace traced = Labelled([] {
+    nlohmann::json metadata = RankOf();
+    metadata["device_names"] = nlohmann::json::object();
+    auto trace = std::make_unique<FakeTrace>(metadata);
+    trace->Enter(MakeConfig(1, "f"));
+    trace->Call(MakeConfig(2, "g"));
+    trace->Leave();
+    std::string work;
+    AppendDeviceWork({.start_ns = 1000, .duration_ns = 2'000'000}, &work);
+    trace->Later(1, LaterOf::kDeviceWork, work);
+    return trace;
+  });
+  const nlohmann::json json = nlohmann::json::parse(Export({traced}, {}, UINT64_MAX, OfLevel(1)).texts[0]);
+  EXPECT_EQ(json["f"]["TotalDeviceTime(ms)"], 2);
+  EXPECT_EQ(json["f"]["1"]["DeviceTime(ms)"], 2);
+  EXPECT_FALSE(json.contains("g"));
+  const std::string csv = Export({traced, Labelled(TwoLevels)}, {.format = TimingFormat::kCsv}).texts[0];
+  EXPECT_EQ(csv.substr(0, csv.find('\n')),
+            "API Name,Total Time (ms),Total Device Time (ms),Call Number,Start Timestamp,Cost Time (ms),Device Time "
+            "(ms),Arguments");
+  EXPECT_NE(csv.find("g,1e-05,2.0,1,1700000000000000020,1e-05,2.0,"), std::string::npos) << csv;
+  EXPECT_NE(csv.find("torch.relu,5e-05,,1,"), std::string::npos) << csv;
 }
 
 TEST(ExportTiming, TakesWhatTheFilterTakes) {

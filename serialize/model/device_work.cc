@@ -11,8 +11,10 @@ const char* DeviceWorkName(DeviceWork::Kind kind) {
 void AppendDeviceWork(const DeviceWork& work, std::string* bytes) {
   AppendVarint(work.kind, bytes);
   AppendVarint(work.device, bytes);
-  for (const uint64_t number : {work.stream, static_cast<uint64_t>(work.start_ns),
-                                static_cast<uint64_t>(work.duration_ns), work.name, work.bytes, work.correlation}) {
+  for (const uint64_t number :
+       {work.stream, static_cast<uint64_t>(work.start_ns), static_cast<uint64_t>(work.duration_ns), work.name,
+        work.bytes, work.correlation, static_cast<uint64_t>(work.launched_before_ns),
+        static_cast<uint64_t>(work.launch_ns)}) {
     AppendVarint(number, bytes);
   }
 }
@@ -21,21 +23,23 @@ void ReadDeviceWork(std::string_view bytes, std::vector<DeviceWork>* work) {
   work->clear();
   ByteReader reader(bytes);
   while (reader.offset() < bytes.size()) {
-    uint64_t kind, device, start, duration;
+    uint64_t kind, device, start, duration, before, launch;
     DeviceWork one;
     if (!reader.Varint(&kind) || !reader.Varint(&device) || !reader.Varint(&one.stream) || !reader.Varint(&start) ||
         !reader.Varint(&duration) || !reader.Varint(&one.name) || !reader.Varint(&one.bytes) ||
-        !reader.Varint(&one.correlation)) {
+        !reader.Varint(&one.correlation) || !reader.Varint(&before) || !reader.Varint(&launch)) {
       return;
     }
     if (kind >= DeviceWork::kKinds || device >= DeviceWork::kMostDevices || start > INT64_MAX / 2 ||
-        duration > INT64_MAX / 2) {
+        duration > DeviceWork::kMostNs || before > DeviceWork::kMostNs || launch > DeviceWork::kMostNs) {
       return;
     }
     one.kind = static_cast<DeviceWork::Kind>(kind);
     one.device = static_cast<uint8_t>(device);
     one.start_ns = static_cast<int64_t>(start);
     one.duration_ns = static_cast<int64_t>(duration);
+    one.launched_before_ns = static_cast<int64_t>(before);
+    one.launch_ns = static_cast<int64_t>(launch);
     work->push_back(one);
   }
 }

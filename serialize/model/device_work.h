@@ -15,6 +15,8 @@ struct DeviceWork {
   enum Kind : uint8_t { kKernel = 0, kCopy = 1, kMemset = 2 };
   static constexpr uint64_t kKinds = 3;
   static constexpr uint64_t kMostDevices = 256;
+  // Two weeks: longer ones are damage, and sums would overflow.
+  static constexpr uint64_t kMostNs = uint64_t{1} << 50;
 
   Kind kind = kKernel;
   uint8_t device = 0;
@@ -24,6 +26,9 @@ struct DeviceWork {
   uint64_t name = 0;         // of the process's names, from 1; 0: it has none
   uint64_t bytes = 0;        // of copies and memsets
   uint64_t correlation = 0;  // of the driver's call that launched it, as tools for CUDA show it
+  // How long before start_ns the driver was called to launch it, and how long that took; 0: unknown.
+  int64_t launched_before_ns = 0;
+  int64_t launch_ns = 0;
 
   friend bool operator==(const DeviceWork&, const DeviceWork&) = default;
 };

@@ -9,7 +9,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-constexpr DeviceWork kLaunched = {DeviceWork::kKernel, 1, 7, 1'000'000'000'007, 1200, 3, 0, 99};
+constexpr DeviceWork kLaunched = {DeviceWork::kKernel, 1, 7, 1'000'000'000'007, 1200, 3, 0, 99, 5000, 900};
 constexpr DeviceWork kCopied = {DeviceWork::kCopy, 255, 1 << 20, 5, 0, 0, uint64_t{1} << 40, 100};
 
 std::vector<DeviceWork> Read(std::string_view bytes) {
@@ -36,7 +36,7 @@ TEST(DeviceWorkTest, ImpossibleNumbersEndIt) {
   std::string device = bytes.substr(0, 1) + std::string("\x80\x02") + bytes.substr(2);  // 256
   EXPECT_THAT(Read(device), IsEmpty());
   DeviceWork late = kLaunched;
-  late.start_ns = INT64_MAX;
+  late.launched_before_ns = INT64_MAX;
   bytes.clear();
   AppendDeviceWork(late, &bytes);
   EXPECT_THAT(Read(bytes), IsEmpty());

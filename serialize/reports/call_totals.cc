@@ -13,8 +13,8 @@
 #include "serialize/base/reused_stack.h"
 #include "serialize/model/device_work.h"
 #include "serialize/model/tensor_notes.h"
-#include "serialize/reports/call_costs.h"
 #include "serialize/reports/reports.h"
+#include "serialize/trace/call_costs.h"
 #include "serialize/trace/live_memory.h"
 #include "serialize/trace/recent_calls.h"
 
@@ -364,6 +364,9 @@ class Summer {
     int64_t ns = 0;
     for (const DeviceWork& work : work_) ns += work.duration_ns;
     if (context != kNoContext) totals_.device_ns += ns;
+    if (context != kNoContext && options_.work) {
+      for (const DeviceWork& work : work_) options_.work(call, work);
+    }
     levels_seen_.reset();
     for (uint32_t at = context; at != kNoContext; at = contexts_[at].around) {
       const Context& one = contexts_[at];

@@ -25,10 +25,12 @@
 #include "serialize/configs/dedup.h"
 #include "serialize/forms/call_labels.h"
 #include "serialize/forms/trace_lines.h"
-#include "serialize/reports/call_costs.h"
+#include "serialize/model/device_work.h"
 #include "serialize/reports/durations.h"
 #include "serialize/reports/number_extremes.h"
 #include "serialize/reports/report_table.h"
+#include "serialize/trace/call_costs.h"
+#include "serialize/trace/call_tree.h"
 #include "serialize/trace/trace.h"
 #include "serialize/where/call_selection.h"
 
@@ -138,7 +140,9 @@ struct SumOptions {
   bool numbers = false;
   bool memory = false;
   bool device = false;  // the times of devices
-  size_t trace = 0;     // of FirstCall
+  // With `device`: gets what calls launched, with the record that says so, if a call that counts did or is around it.
+  std::function<void(const CallRecord& later, const DeviceWork& work)> work = nullptr;
+  size_t trace = 0;  // of FirstCall
 };
 absl::StatusOr<TraceTotals> SumCalls(Trace* trace, const SumOptions& options);
 
@@ -161,6 +165,7 @@ enum class StatsBy : uint8_t {
   kFamily,
   kShapes,
   kGraph,
+  kKernel,
   kLevel,
   kThread,
   kProcess,
@@ -222,6 +227,10 @@ struct StatsOptions : CallSelection {
 // with the report.
 absl::Status WriteStats(const std::vector<StatsTrace>& traces, const StatsOptions& options, std::ostream* out,
                         std::vector<std::string>* notes = nullptr);
+
+// The same by kernel, which WriteStats calls: the work of devices by name, with count, time and bytes, and of
+// collectives with their operation, group and ranks. FailedPrecondition for a trace without device times.
+absl::Status WriteKernels(const std::vector<StatsTrace>& traces, const StatsOptions& options, std::ostream* out);
 
 struct CensusOptions {
   StatsFormat format = StatsFormat::kText;
@@ -323,7 +332,8 @@ struct TreeOptions {
   bool imports = false;      // by API: shows the calls that imports make; default: a node `(import torch)` per library
   CallSelection calls = {};  // calls that it leaves out belong to the call around them
   bool json = false;
-  bool color = false;  // ANSI colours; text only
+  bool color = false;                     // ANSI colours; text only
+  TreeWeight weight = TreeWeight::kTime;  // what is shown and sorted by
 };
 
 // `torchtrace tree`: what called what, by thread, folded (serialize/trace/call_tree.h). Memory grows with the nodes.

@@ -16,8 +16,8 @@
 #include "nlohmann/json.hpp"
 #include "serialize/base/matching.h"
 #include "serialize/model/config.h"
-#include "serialize/reports/call_costs.h"
 #include "serialize/reports/formula.h"
+#include "serialize/trace/call_costs.h"
 
 namespace torchtrace {
 

@@ -27,6 +27,7 @@
 #include "serialize/reports/reports.h"
 #include "serialize/reports/shapes.h"
 #include "serialize/reports/stats_places.h"
+#include "serialize/trace/launched_work.h"
 
 namespace torchtrace {
 namespace {
@@ -135,6 +136,7 @@ constexpr Grouping kGroupings[] = {
     {StatsBy::kShapes, "shapes", "shapes", "shapes", true, true, false, true, false, "api sizes dtype level"},
     {StatsBy::kGraph, "graph", "graphs", "graph", true, true, false, false, false,
      "graph function file line what reason breaks"},
+    {StatsBy::kKernel, "kernel", "kernels", "kernel", true, false, false, false, false, "kernel"},
     {StatsBy::kLevel, "level", "levels", "level", false, false, true, true, false, "level"},
     {StatsBy::kThread, "thread", "threads", "thread", false, false, true, true, true, "process log thread os_id name"},
     {StatsBy::kProcess, "process", "processes", "process", false, false, true, true, true, "process log ended"},
@@ -251,12 +253,6 @@ class StatsReport {
     const std::vector<ProcessInfo>& processes = trace.processes();
     return std::any_of(processes.begin(), processes.end(),
                        [](const ProcessInfo& process) { return process.known.numbers; });
-  }
-
-  static bool HasDeviceTimes(const Trace& trace) {
-    const std::vector<ProcessInfo>& processes = trace.processes();
-    return std::any_of(processes.begin(), processes.end(),
-                       [](const ProcessInfo& process) { return process.known.device_times; });
   }
 
   bool by_place() const { return StatsPlaces::Has(by_); }
@@ -804,6 +800,17 @@ class StatsReport {
       const bool any = shapes || totals_.all.cost.sum.cost.bytes.has_value() || options_.shape_rules != nullptr;
       add(any ? alone("FLOP") : "", "flops", amount(cells.cost.flops));
       add(any ? alone("bytes") : "", "bytes", amount(cells.cost.bytes));
+      // What devices achieved.
+      const auto add_rate = [&](const char* title, const char* name, const std::optional<double>& sum, double unit) {
+        const int64_t ns = cells.total.device_ns;
+        const double rate = ns > 0 ? sum.value_or(0) * 1e9 / static_cast<double>(ns) : 0;
+        add(alone(title), name,
+            rate > 0 ? ReportCell(rate, absl::StrFormat("%.4g", rate / unit)) : ReportCell(nullptr, "-"));
+      };
+      if (shapes && has_device_) {
+        add_rate("TFLOP/s", "flops_per_s", cells.cost.flops, 1e12);
+        add_rate("GB/s", "bytes_per_s", cells.cost.bytes, 1e9);
+      }
     }
     if (options_.all_times && has_times_) {
       const Durations& durations = cells.total.durations;
@@ -919,6 +926,7 @@ const Choices<StatsSort>& StatsSorts() {
 
 absl::Status WriteStats(const std::vector<StatsTrace>& traces, const StatsOptions& options, std::ostream* out,
                         std::vector<std::string>* notes) {
+  if (options.grouping.by == StatsBy::kKernel) return WriteKernels(traces, options, out);
   StatsReport report(traces, options, out);
   const absl::Status written = report.Run();
   if (notes != nullptr) *notes = report.Notes();

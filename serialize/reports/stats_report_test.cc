@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "serialize/model/device_work.h"
 #include "serialize/model/graph_calls.h"
@@ -19,6 +20,7 @@ namespace torchtrace {
 namespace {
 
 using nlohmann::json;
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 std::vector<StatsTrace> Named(const std::vector<Trace*>& traces) {
@@ -929,6 +931,69 @@ TEST(StatsReport, DeviceTimes) {
   EXPECT_FALSE(StatsJson({&trace}, options)["apis"][0].contains("device_ns"));
 }
 
+TEST(StatsReport, Kernels) {
+  const auto work = [](DeviceWork::Kind kind, uint64_t name, int64_t ns, uint64_t bytes = 0) {
+    std::string encoded;
+    AppendDeviceWork({.kind = kind, .start_ns = 1'000'000, .duration_ns = ns, .name = name, .bytes = bytes}, &encoded);
+    return encoded;
+  };
+  FakeTrace trace(json{{"device_names", {{"1", "a_kernel"}, {"2", "nccl_kernel"}}}, {"world_size", 8}, {"rank", 0}});
+  trace.Enter(MakeConfig(1, "torch.f"));
+  trace.Call(MakeConfig(2, "aten::f"));
+  trace.Leave();
+  trace.Call(MakeConfig(1, "torch.distributed.all_reduce", {TensorValue({250})}));
+  trace.Later(0, LaterOf::kDeviceWork, work(DeviceWork::kCopy, 0, 100, 400));
+  trace.Later(1, LaterOf::kDeviceWork, work(DeviceWork::kKernel, 1, 30) + work(DeviceWork::kKernel, 1, 50));
+  trace.Later(2, LaterOf::kDeviceWork, work(DeviceWork::kKernel, 2, 20) + work(DeviceWork::kKernel, 1, 7));
+  StatsOptions options;
+  options.grouping.by = StatsBy::kKernel;
+  json result = StatsJson({&trace}, options);
+  EXPECT_EQ(result["total_device_ns"], 207);
+  EXPECT_EQ(result["total_count"], 5);
+  std::vector<std::string> rows;
+  for (const json& row : result["kernels"]) {
+    rows.push_back(absl::StrCat(row["kernel"].get<std::string>(), " ", row["kind"].get<std::string>(), " ",
+                                row["operation"].dump(), row["group"].dump(), row["ranks"].dump(), " ",
+                                row["api"].get<std::string>(), " ", row["count"].dump(), " ", row["device_ns"].dump(),
+                                " ", row["bytes"].dump()));
+  }
+  EXPECT_THAT(rows, ElementsAre("memcpy memcpy nullnullnull torch.f 1 100 400",
+                                "a_kernel kernel nullnullnull aten::f 2 80 null",
+                                R"(nccl_kernel kernel "all_reduce""0"8 torch.distributed.all_reduce 1 20 1000)",
+                                R"(a_kernel kernel "all_reduce""0"8 torch.distributed.all_reduce 1 7 1000)"));
+  EXPECT_EQ(result["kernels"][0]["bytes_per_s"], 4e9);
+  options.levels = {2};
+  result = StatsJson({&trace}, options);
+  EXPECT_EQ(result["total_device_ns"], 80);
+  options.levels.clear();
+  options.sort = StatsSort::kTime;
+  std::ostringstream out;
+  EXPECT_EQ(WriteStats({{&trace, "t"}}, options, &out).message(), "kernels are sorted by device, calls, name or bytes");
+  options.sort = StatsSort::kName;
+  EXPECT_EQ(StatsJson({&trace}, options)["kernels"][3]["kernel"], "nccl_kernel");
+  options.format = StatsFormat::kText;
+  EXPECT_TRUE(WriteStats({{&trace, "t"}}, options, &out).ok());
+  EXPECT_THAT(out.str(), HasSubstr("nccl_kernel  all_reduce of group 0, 8 ranks  by torch.distributed.all_reduce\n"));
+  FakeTrace none;
+  EXPECT_TRUE(absl::IsFailedPrecondition(WriteStats({{&none, "t"}}, options, &out)));
+}
+
+TEST(StatsReport, AchievedRates) {
+  FakeTrace trace(json{{"device_names", json::object()}});
+  trace.Call(MakeConfig(2, "aten::mm", {TensorValue({10, 20}), TensorValue({20, 30})}));
+  trace.Call(MakeConfig(2, "aten::mm", {TensorValue({1, 2}), TensorValue({2, 3})}));
+  std::string work;
+  AppendDeviceWork({.start_ns = 1'000'000, .duration_ns = 24}, &work);
+  trace.Later(0, LaterOf::kDeviceWork, work);
+  StatsOptions options;
+  options.grouping.by = StatsBy::kShapes;
+  options.sort = StatsSort::kDevice;
+  const json rows = StatsJson({&trace}, options)["shapes"];
+  EXPECT_EQ(rows[0]["flops_per_s"], 2.0 * 10 * 20 * 30 * 1e9 / 24);
+  EXPECT_EQ(rows[0]["bytes_per_s"], rows[0]["bytes"].get<double>() * 1e9 / 24);
+  EXPECT_EQ(rows[1]["flops_per_s"], nullptr);
+}
+
 TEST(StatsReport, NumbersOfSeveralTraces) {
   FakeTrace one(kWithNumbers), two(kWithNumbers), none;
   AddCallsWithNumbers(&one);
@@ -1019,7 +1084,7 @@ TEST(StatsReport, ChoicesAreNamed) {
   EXPECT_FALSE(ParseStatsGrouping("tag:").ok());
   EXPECT_EQ(*StatsFormats().Parse("csv"), StatsFormat::kCsv);
   EXPECT_THAT(std::string(ParseStatsGrouping("apis").status().message()),
-              HasSubstr("known: api, config, family, shapes, graph, level"));
+              HasSubstr("known: api, config, family, shapes, graph, kernel, level"));
   EXPECT_THAT(std::string(StatsFormats().Parse("xml").status().message()), HasSubstr("known: text, json, csv"));
   EXPECT_EQ(*StatsFormats().Parse("markdown"), StatsFormat::kMarkdown);
   EXPECT_EQ(*StatsSorts().Parse("self"), StatsSort::kSelf);

@@ -15,6 +15,7 @@
 #include "serialize/model/config.h"
 #include "serialize/model/levels.h"
 #include "serialize/reports/reports.h"
+#include "serialize/reports/shapes.h"
 #include "serialize/trace/call_tree.h"
 #include "serialize/trace/run_facts.h"
 #include "serialize/where/call_selection.h"
@@ -39,9 +40,13 @@ class TreeReport {
                .backward_at_forward = options.backward_at_forward,
                .backward = [this](const CallRecord& record) { return BackwardLabel(record); },
                .closed = [this](uint32_t label) { return imports_.contains(label); },
-               .fold_equal = options.by == LabelBy::kLine}) {}
+               .fold_equal = options.by == LabelBy::kLine,
+               .weight = options.weight,
+               .cost = [this](ConfigId config) { return Cost(config); }}) {}
 
   absl::Status Run() {
+    if (absl::Status s = CheckWeight(*trace_, options_.weight, "the trace"); !s.ok()) return s;
+    if (options_.weight == TreeWeight::kFlops) rules_ = ShapeRules::BuiltIn();
     if (absl::Status s = selector_.Prepare(); !s.ok()) return s;
     labels_.Begin(*trace_);
     if (absl::Status s = tree_.Read(trace_); !s.ok()) return s;
@@ -91,8 +96,20 @@ class TreeReport {
     return absl::StrCat("(import ", module.substr(0, module.find('.')), ")");
   }
 
+  ConfigCost Cost(ConfigId config) {
+    const CallShapes shapes = rules_.Find(ReadableConfig(trace_->identity(config)));
+    return {shapes.cost, shapes.lacks_formula};
+  }
+
+  bool by_time() const { return options_.weight == TreeWeight::kTime; }
+
+  std::string FormatWeight(double amount) const {
+    return options_.weight == TreeWeight::kDevice ? FormatDuration(static_cast<int64_t>(amount)) : FormatAmount(amount);
+  }
+
   uint64_t Weight(uint32_t i) const {
     const CallNode& node = tree_.nodes()[i];
+    if (!by_time()) return static_cast<uint64_t>(node.total_amount);
     return tree_.has_times() ? static_cast<uint64_t>(node.total_ns) : node.calls;
   }
 
@@ -134,6 +151,7 @@ class TreeReport {
   }
 
   bool IsShown(uint32_t node, uint32_t depth) const {
+    if (!by_time() && tree_.nodes()[node].total_amount == 0) return false;
     if (chosen_.has_value() && !(*chosen_)[node]) return false;
     return depth < options_.depth && tree_.nodes()[node].total_ns >= options_.min_time_ns;
   }
@@ -143,7 +161,8 @@ class TreeReport {
   void WriteText() {
     const bool timed = tree_.has_times();
     *out_ << Color(kDim)
-          << (timed ? absl::StrFormat("%*s  %*s  ", kTimeWidth, "total", kTimeWidth, "self") : std::string())
+          << (timed || !by_time() ? absl::StrFormat("%*s  %*s  ", kTimeWidth, Title(), kTimeWidth, "self")
+                                  : std::string())
           << absl::StrFormat("%9s", "calls") << Color(kReset) << "\n";
     const auto has_nodes = [this](const auto& thread) { return !children_[thread.second].empty(); };
     const bool several = std::count_if(tree_.threads().begin(), tree_.threads().end(), has_nodes) > 1;
@@ -161,7 +180,7 @@ class TreeReport {
       }
       Walk(root, [&](uint32_t i, uint32_t depth) {
         if (!IsShown(i, depth)) {
-          ++left_out_;
+          left_out_ += by_time() || tree_.nodes()[i].total_amount != 0;
           return false;
         }
         const CallNode& node = tree_.nodes()[i];
@@ -182,9 +201,25 @@ class TreeReport {
     }
   }
 
+  const char* Title() const {
+    switch (options_.weight) {
+      case TreeWeight::kDevice:
+        return "device";
+      case TreeWeight::kMemory:
+        return "memory";
+      case TreeWeight::kFlops:
+        return "FLOP";
+      default:
+        return "total";
+    }
+  }
+
   std::string Columns(const CallNode& node, bool of_thread) const {
     std::string columns;
-    if (tree_.has_times()) {
+    if (!by_time()) {
+      columns = absl::StrFormat("%*s  %*s  ", kTimeWidth, FormatWeight(node.total_amount), kTimeWidth,
+                                of_thread ? "" : FormatWeight(node.self_amount));
+    } else if (tree_.has_times()) {
       const auto shown = [&node](int64_t ns) { return node.timed ? FormatDuration(ns) : "-"; };
       columns = absl::StrFormat("%*s  %*s  ", kTimeWidth, shown(node.total_ns), kTimeWidth,
                                 of_thread ? "" : shown(node.self_ns));
@@ -227,6 +262,13 @@ class TreeReport {
           json["total_ns"] = node.total_ns;
           json["self_ns"] = node.self_ns;
         }
+        if (!by_time()) {
+          const std::string unit = options_.weight == TreeWeight::kDevice   ? "device_ns"
+                                   : options_.weight == TreeWeight::kMemory ? "allocated_bytes"
+                                                                            : "flops";
+          json[unit] = AmountJson(node.total_amount);
+          json["self_" + unit] = AmountJson(node.self_amount);
+        }
         *out_ << std::exchange(separator, ",\n") << DumpJson(json);
         return true;
       });
@@ -240,6 +282,7 @@ class TreeReport {
   CallSelector selector_;
   CallLabels labels_;
   absl::flat_hash_set<uint32_t> imports_;  // labels
+  ShapeRules rules_;                       // for FLOPs
   CallTree tree_;
   std::vector<std::vector<uint32_t>> children_;  // by node, in the order shown
   std::optional<std::vector<bool>> chosen_;      // by node: whether it is shown; nullopt: all are

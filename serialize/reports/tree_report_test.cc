@@ -6,6 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "serialize/model/device_work.h"
 #include "serialize/reports/reports.h"
 #include "serialize/testing/fake_trace.h"
 
@@ -56,6 +57,47 @@ TEST(TreeReportTest, EqualSiblingsAreOneNode) {
             " 10.0 us   10.0 us          2      aten::addmm\n"
             "   20 ns     20 ns          2    relu (ReLU)\n"
             " 4.02 us   4.02 us          2  AddmmBackward0  1 raised\n");
+}
+
+TEST(TreeReportTest, Weights) {
+  FakeTrace trace(json{{"device_names", json::object()}, {"memory", true}});
+  trace.Enter(ModuleCall("__main__.Net", "Net_0"));
+  trace.Enter(MakeConfig(2, "aten::mm", {TensorValue({10, 20}), TensorValue({20, 30})}));
+  trace.Memory({.address = 1, .bytes = 2400});
+  trace.Leave();
+  trace.Memory({.address = 2, .bytes = 600});
+  trace.Leave();
+  trace.Call(MakeConfig(2, "aten::view"));
+  trace.Memory({.address = 3, .bytes = 1});  // in no call
+  std::string work;
+  AppendDeviceWork({.start_ns = 1000, .duration_ns = 1500}, &work);
+  trace.Later(0, LaterOf::kDeviceWork, work);
+  trace.Later(1, LaterOf::kDeviceWork, work + work);
+  EXPECT_EQ(Tree(&trace, {.weight = TreeWeight::kDevice}),
+            "  device      self      calls\n"
+            " 4.50 us   1.50 us          1  Net_0\n"
+            " 3.00 us   3.00 us          1    aten::mm\n");
+  EXPECT_EQ(Tree(&trace, {.weight = TreeWeight::kMemory}),
+            "  memory      self      calls\n"
+            "  3.00 k      600           1  Net_0\n"
+            "  2.40 k    2.40 k          1    aten::mm\n");
+  EXPECT_EQ(Tree(&trace, {.weight = TreeWeight::kFlops}),
+            "    FLOP      self      calls\n"
+            "  12.0 k        0           1  Net_0\n"
+            "  12.0 k    12.0 k          1    aten::mm\n");
+  // Of a node that is not shown: of the one around it.
+  EXPECT_EQ(Tree(&trace, {.by = LabelBy::kModule, .weight = TreeWeight::kDevice}),
+            "  device      self      calls\n"
+            " 4.50 us   4.50 us          1  Net_0\n");
+  const json nodes = json::parse(Tree(&trace, {.json = true, .weight = TreeWeight::kDevice}));
+  EXPECT_EQ(nodes[0]["device_ns"], 4500);
+  EXPECT_EQ(nodes[1]["self_device_ns"], 3000);
+  FakeTrace none;
+  none.Call(MakeConfig(2, "aten::mm"));
+  EXPECT_EQ(Tree(&none, {.weight = TreeWeight::kDevice}),
+            "the trace has no device times: record them with torchtrace run --device-times");
+  EXPECT_EQ(Tree(&none, {.weight = TreeWeight::kMemory}),
+            "the trace has no memory: record it with torchtrace run --memory");
 }
 
 TEST(TreeReportTest, BackwardCallsHangUnderTheirForwardCalls) {

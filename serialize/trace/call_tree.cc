@@ -2,6 +2,11 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
+#include "serialize/model/device_work.h"
+#include "serialize/trace/launched_work.h"
+#include "serialize/trace/live_memory.h"
+
 namespace torchtrace {
 namespace {
 
@@ -9,7 +14,35 @@ bool IsTimed(const CallRecord& record) { return record.time_ns != 0 || record.du
 
 }  // namespace
 
+const Choices<TreeWeight>& TreeWeights() {
+  static const Choices<TreeWeight> weights("cannot weigh by", {{"time", TreeWeight::kTime},
+                                                               {"device", TreeWeight::kDevice},
+                                                               {"memory", TreeWeight::kMemory},
+                                                               {"flops", TreeWeight::kFlops}});
+  return weights;
+}
+
+absl::Status CheckWeight(const Trace& trace, TreeWeight weight, std::string_view name) {
+  const auto has_memory = [](const ProcessInfo& process) { return process.known.memory; };
+  const char* lacking = nullptr;
+  if (weight == TreeWeight::kDevice && !HasDeviceTimes(trace)) {
+    lacking = " has no device times: record them with torchtrace run --device-times";
+  } else if (weight == TreeWeight::kMemory &&
+             std::none_of(trace.processes().begin(), trace.processes().end(), has_memory)) {
+    lacking = " has no memory: record it with torchtrace run --memory";
+  }
+  return lacking == nullptr ? absl::OkStatus()
+                            : absl::FailedPreconditionError(absl::StrCat(std::string(name), lacking));
+}
+
+RecordsShown ShownFor(TreeWeight weight) {
+  return {.later = weight == TreeWeight::kDevice, .memory = weight == TreeWeight::kMemory};
+}
+
 absl::Status CallTree::Read(Trace* trace) {
+  const RecordsShown shown = ShownFor(options_.weight);
+  const LaterNotesShown later(trace, shown.later);
+  const MemoryShown memory(trace, shown.memory);
   const absl::Status read = trace->Read([this](const CallRecord& record) {
     Add(record);
     return absl::OkStatus();
@@ -18,25 +51,60 @@ absl::Status CallTree::Read(Trace* trace) {
   return read;
 }
 
+void CallTree::AddAmount(uint32_t node, double amount) {
+  if (nodes_[node].parent != CallNode::kNone) nodes_[node].self_amount += amount;
+}
+
+void CallTree::AddWork(const CallRecord& record) {
+  const auto thread = open_.find({record.process, record.thread});
+  if (thread == open_.end() || record.device_work.empty()) return;
+  const uint32_t* const node = thread->second.recent.Find(record.call);
+  if (node == nullptr) return;
+  std::vector<DeviceWork> work;
+  ReadDeviceWork(record.device_work, &work);
+  for (const DeviceWork& one : work) AddAmount(*node, static_cast<double>(one.duration_ns));
+}
+
+void CallTree::AddMemory(const CallRecord& record) {
+  const auto thread = open_.find({record.process, record.thread});
+  if (record.memory.freed || thread == open_.end() || thread->second.open.empty()) return;
+  AddAmount(thread->second.open.back().node, static_cast<double>(CountedBytes(record.memory)));
+}
+
+const ConfigCost& CallTree::CostOf(ConfigId config) {
+  if (config >= costs_.size()) costs_.resize(config + config / 2 + size_t{16});
+  if (!costs_[config].has_value()) costs_[config] = options_.cost(config);
+  return *costs_[config];
+}
+
 void CallTree::Add(const CallRecord& record) {
+  if (record.kind == CallRecord::kLater) return AddWork(record);
+  if (record.kind == CallRecord::kMemory) return AddMemory(record);
   Thread& thread = ThreadOf(record);
   last_ns_[record.process] = record.time_ns;
   has_times_ = has_times_ || IsTimed(record);
   nodes_[thread.root].timed = nodes_[thread.root].timed || IsTimed(record);
   if (record.kind != CallRecord::kEnter) {
+    thread.costs.Close(record.depth, record.kind == CallRecord::kRaise, count_cost_);
     // Ends of calls inside may be lost; the call itself may not be a node.
     while (!thread.open.empty() && thread.open.back().call > record.call) Close(&thread, record.time_ns);
     if (thread.open.empty() || thread.open.back().call != record.call) return;
     nodes_[thread.open.back().node].raised += record.kind == CallRecord::kRaise;
     return Close(&thread, record.time_ns);
   }
-  Enter(record, &thread);
+  const uint32_t node = Enter(record, &thread);
+  if (options_.weight == TreeWeight::kDevice) {
+    thread.recent.Add(record.call, node);
+  } else if (options_.weight == TreeWeight::kFlops && record.config != kLostId) {
+    thread.costs.Close(record.depth, /*raised=*/false, count_cost_);
+    thread.costs.Enter({record.depth, record.config, node, record.level, record.count}, CostOf(record.config));
+  }
 }
 
-void CallTree::Enter(const CallRecord& record, Thread* thread) {
+uint32_t CallTree::Enter(const CallRecord& record, Thread* thread) {
   const bool is_outermost = thread->open.empty();
   uint32_t parent = is_outermost ? thread->root : thread->open.back().node;
-  if (options_.closed && !is_outermost && options_.closed(nodes_[parent].label)) return;
+  if (options_.closed && !is_outermost && options_.closed(nodes_[parent].label)) return parent;
   const uint32_t* const forward = options_.backward_at_forward ? forward_nodes_.Find(record) : nullptr;
   std::optional<uint32_t> label = options_.label(record);
   const bool labelled = label.has_value();
@@ -47,9 +115,9 @@ void CallTree::Enter(const CallRecord& record, Thread* thread) {
   if (!label.has_value() && is_outermost && options_.outside) label = options_.outside(record);
   if (!label.has_value()) {
     if (options_.backward_at_forward && !is_outermost) forward_nodes_.Add(record, parent);
-    return;
+    return parent;
   }
-  if (options_.fold_equal && !is_outermost && nodes_[parent].label == *label) return;
+  if (options_.fold_equal && !is_outermost && nodes_[parent].label == *label) return parent;
   const bool moved = forward != nullptr && (labelled || !is_part);
   if (moved) parent = *forward;
   moved_ += moved ? record.count : 0;
@@ -58,6 +126,7 @@ void CallTree::Enter(const CallRecord& record, Thread* thread) {
   nodes_[node].timed = nodes_[node].timed || IsTimed(record);
   if (options_.backward_at_forward) forward_nodes_.Add(record, node);
   thread->open.push_back({.call = record.call, .node = node, .start_ns = record.time_ns, .moved = moved});
+  return node;
 }
 
 void CallTree::End() {
@@ -66,6 +135,12 @@ void CallTree::End() {
       ++nodes_[thread.open.back().node].never_returned;
       Close(&thread, std::max(last_ns_[key.first], thread.open.back().start_ns));
     }
+    thread.costs.Close(0, /*raised=*/false, count_cost_);
+  }
+  for (size_t i = nodes_.size(); i-- > 0;) {
+    CallNode& node = nodes_[i];
+    node.total_amount += node.self_amount;
+    if (node.parent != CallNode::kNone) nodes_[node.parent].total_amount += node.total_amount;
   }
 }
 

@@ -7,12 +7,16 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "serialize/base/choices.h"
+#include "serialize/trace/call_costs.h"
 #include "serialize/trace/node_makers.h"
+#include "serialize/trace/recent_calls.h"
 #include "serialize/trace/trace.h"
 
 namespace torchtrace {
@@ -29,7 +33,19 @@ struct CallNode {
   int64_t total_ns = 0;
   int64_t self_ns = 0;  // without the calls in it that are nodes
   bool timed = false;   // some of its calls have times (threads: some of the calls on them)
+  // Of CallTreeOptions::weight: of its calls and those in them that are no nodes; after End, with its children.
+  double self_amount = 0;
+  double total_amount = 0;
 };
+
+// What nodes weigh: time; that of devices, in nanoseconds; bytes that were allocated; FLOPs, which count once over all
+// levels (call_costs.h).
+enum class TreeWeight : uint8_t { kTime, kDevice, kMemory, kFlops };
+const Choices<TreeWeight>& TreeWeights();
+// FailedPrecondition, with how to record it, for a trace that has none.
+absl::Status CheckWeight(const Trace& trace, TreeWeight weight, std::string_view name);
+// What to read for it.
+RecordsShown ShownFor(TreeWeight weight);
 
 struct CallTreeOptions {
   // The label of a call, from its entry: a number of the caller's choice. nullopt: the call is not a node, and the
@@ -47,6 +63,9 @@ struct CallTreeOptions {
   std::function<bool(uint32_t)> closed = nullptr;
   // A call with the label of the call around it is not a node.
   bool fold_equal = false;
+  TreeWeight weight = TreeWeight::kTime;
+  // What a call of a config costs, for kFlops. Called once for each.
+  std::function<ConfigCost(ConfigId)> cost = nullptr;
 };
 
 // Memory grows with the nodes and the open calls.
@@ -56,7 +75,7 @@ class CallTree {
 
   // Reads the whole trace; returns the trace's error.
   absl::Status Read(Trace* trace);
-  // Instead of Read: Add every record, then End.
+  // Instead of Read: Add every record, with those of ShownFor, then End.
   void Add(const CallRecord& record);
   void End();
 
@@ -82,11 +101,18 @@ class CallTree {
   struct Thread {
     uint32_t root = 0;
     std::vector<OpenCall> open;
+    RecentCalls<uint32_t> recent;  // their nodes, or the nodes around them, if devices weigh
+    CostNesting costs;             // if FLOPs weigh
   };
 
   Thread& ThreadOf(const CallRecord& record);
   uint32_t NodeOf(uint32_t parent, uint32_t label);
-  void Enter(const CallRecord& record, Thread* thread);
+  // Returns the node that it is, or that is around it.
+  uint32_t Enter(const CallRecord& record, Thread* thread);
+  void AddAmount(uint32_t node, double amount);
+  void AddWork(const CallRecord& record);
+  void AddMemory(const CallRecord& record);
+  const ConfigCost& CostOf(ConfigId config);
   void Close(Thread* thread, int64_t end_ns);
 
   const CallTreeOptions options_;
@@ -101,6 +127,10 @@ class CallTree {
   std::pair<uint32_t, uint32_t> last_key_;
   Thread* last_ = nullptr;
   bool has_times_ = false;
+  std::vector<std::optional<ConfigCost>> costs_;  // by ConfigId
+  const CostNesting::Count count_cost_ = [this](const CostNesting::Call& call, const CostSum&, const CostSum& cost) {
+    AddAmount(call.place, cost.cost.flops.value_or(0));
+  };
 };
 
 }  // namespace torchtrace

@@ -42,7 +42,7 @@ constexpr int kMostLogsOfPid = 1000;
 constexpr size_t kMaxStartedBytes = 300;
 constexpr char kOtherStarted[] = "others";
 constexpr size_t kMaxErrorBytes = 300;
-constexpr char kLostLater[] = "numbers of tensors and device times that came after their thread's end, or too late";
+constexpr char kLostLater[] = "numbers of tensors and device times that came too late";
 
 // Recording was paused for some time.
 constexpr char kPaused[] = R"({"paused":true})";
@@ -128,6 +128,7 @@ absl::Status Recorder::Begin(RecorderOptions options) {
   threads_.clear();
   kept_.clear();
   ended_threads_.clear();
+  ended_for_later_.clear();
   more_ended_threads_.reset();
   added_metadata_.clear();
   own_metadata_.clear();
@@ -525,6 +526,9 @@ void Recorder::EndThread(ThreadRecorder* thread) {
       if (!more_ended_threads_.has_value()) more_ended_threads_.emplace();
       more_ended_threads_->Add(thread->totals());
     }
+    if (thread->keeps_open_numbers_ && thread->calls_.get() != 0) {
+      ended_for_later_[thread->number_] = {thread->calls_.get(), thread->os_id_, thread->name_};
+    }
     if (!thread->writer_.open()) return;
     free_frames_.push_back({thread->writer_, thread->frame_number_});
     thread->writer_ = CallWriter();
@@ -699,20 +703,19 @@ void Recorder::WriteKept() {
   kept.swap(kept_);
   std::stable_sort(kept.begin(), kept.end(),
                    [](const KeptLater& a, const KeptLater& b) { return a.call.thread < b.call.thread; });
-  const auto thread_of = [this](const KeptLater& later) -> const ThreadRecorder* {
-    const auto at = std::find_if(threads_.begin(), threads_.end(), [&](const ThreadRecorder* thread) {
-      return thread->session_ == session_ && thread->number_ == later.call.thread;
-    });
-    return at == threads_.end() ? nullptr : *at;
-  };
-  std::vector<std::pair<const ThreadRecorder*, LaterNotes>> records;
+  std::map<uint64_t, ThreadForLater> threads = std::exchange(ended_for_later_, {});
+  for (const ThreadRecorder* thread : threads_) {
+    if (thread->session_ != session_) continue;
+    threads[thread->number_] = {thread->calls_.get(), thread->os_id_, thread->name_};
+  }
+  std::vector<std::pair<uint64_t, LaterNotes>> records;  // by thread
   uint64_t bytes = 0;
   for (const KeptLater& later : kept) {
-    const ThreadRecorder* const thread = thread_of(later);
-    const uint64_t calls = thread == nullptr ? 0 : thread->calls_.get();
+    const auto thread = threads.find(later.call.thread);
+    const uint64_t calls = thread == threads.end() ? 0 : thread->second.calls;
     const uint64_t since = calls - 1 - later.call.call;
     if (since >= std::min(kRecentCalls, calls)) continue;
-    records.emplace_back(thread, LaterNotes{since, later.of, later.notes});
+    records.emplace_back(later.call.thread, LaterNotes{since, later.of, later.notes});
     bytes += 2 * CallWriter::kMaxRecordOverhead + kThreadNameBytes + later.notes.size();
   }
   if (bytes == 0 || bytes > UINT32_MAX / 2 || RoomFor(bytes, bytes) == 0) records.clear();
@@ -724,10 +727,11 @@ void Recorder::WriteKept() {
     return;
   }
   CallWriter writer(*frame);
-  const ThreadRecorder* last = nullptr;
-  for (const auto& [thread, later] : records) {
-    if (std::exchange(last, thread) != thread) {
-      writer.Thread(thread->number_, thread->os_id_, ClockNow(), thread->calls_.get(), 0, thread->name_);
+  std::optional<uint64_t> last;
+  for (const auto& [number, later] : records) {
+    if (std::exchange(last, number) != number) {
+      const ThreadForLater& thread = threads.at(number);
+      writer.Thread(number, thread.os_id, ClockNow(), thread.calls, 0, thread.name);
     }
     writer.Later(later);
   }
@@ -829,6 +833,7 @@ void Recorder::AfterForkInChild() {
   recorder->threads_.clear();
   recorder->kept_.clear();
   recorder->ended_threads_.clear();
+  recorder->ended_for_later_.clear();
   recorder->more_ended_threads_.reset();
   recorder->told_schemas_.clear();
   recorder->notes_.not_seen.clear();

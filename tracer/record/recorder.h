@@ -199,6 +199,11 @@ class TORCHTRACE_EXPORT Recorder {
     LaterOf of;
     std::string notes;
   };
+  struct ThreadForLater {
+    uint64_t calls = 0;
+    uint64_t os_id = 0;
+    std::string name;
+  };
   struct FreeFrame {
     CallWriter writer;
     uint32_t number;
@@ -292,6 +297,7 @@ class TORCHTRACE_EXPORT Recorder {
   std::vector<FreeFrame> free_frames_;
   std::set<ThreadRecorder*> threads_;
   std::vector<KeptLater> kept_;
+  std::map<uint64_t, ThreadForLater> ended_for_later_;  // those that later notes may be of, by number
   // With their numbers. One block: a piece of memory for each would keep apart what threads that end leave.
   std::vector<std::pair<uint64_t, ThreadTotals>> ended_threads_;
   std::optional<ThreadTotals> more_ended_threads_;  // those beyond kMostEndedThreads, together

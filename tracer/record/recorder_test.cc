@@ -454,7 +454,9 @@ std::vector<std::string> LaterNotesIn(const std::string& folder) {
 TEST(RecorderTest, LaterNotes) {
   const std::string folder = NewFolder();
   ASSERT_TRUE(Succeeded(InChild([&] {
-    if (!Start(folder).ok()) return 1;
+    RecorderOptions options;
+    options.recording.device_times = true;
+    if (!Start(folder, options).ok()) return 1;
     ThreadRecorder* const thread = Recorder::Get()->ThisThread();
     const std::string described = Described("torch.f");
     if (thread->Later(thread->LastEntered(), LaterOf::kResult, "none")) return 2;
@@ -501,13 +503,13 @@ TEST(RecorderTest, LaterNotes) {
     return asked == 1 ? 0 : 9;
   })));
   std::vector<std::string> later = LaterNotesIn(folder);
-  ASSERT_EQ(later.size(), 5u);
+  ASSERT_EQ(later.size(), 6u);
   EXPECT_EQ(later[2].size(), 100'000u + 4);
   later.erase(later.begin() + 2);
-  EXPECT_THAT(later,
-              ElementsAre("0:0 last chance", "0:0 own", absl::StrCat("0:", kRecentCalls, " kept"), "1:0 waiting"));
+  EXPECT_THAT(later, ElementsAre("0:0 last chance", "0:0 own", absl::StrCat("0:", kRecentCalls, " kept"), "1:0 waiting",
+                                 "2:0 ended"));
   EXPECT_EQ(ReadRecorded(folder).metadata["end"]["cut"].dump(),
-            R"({"numbers of tensors and device times that came after their thread's end, or too late":2})");
+            R"({"numbers of tensors and device times that came too late":1})");
 }
 
 // With device times each open call is marked, and unmarked at its end; a call that the marks refuse isn't.

@@ -28,6 +28,10 @@ constexpr WorkLayout kPeerLayout = {DeviceWork::kCopy, 32, 40, 60, 0};
 constexpr size_t kExternalKindAt = 4;
 constexpr size_t kExternalIdAt = 8;
 constexpr size_t kExternalCorrelationAt = 16;
+// Of a call of the runtime or the driver.
+constexpr size_t kLaunchStartAt = 8;
+constexpr size_t kLaunchEndAt = 16;
+constexpr size_t kLaunchCorrelationAt = 32;
 // Of a copy: the direction, one byte.
 constexpr size_t kCopyKindAt = 4;
 constexpr const char* kCopyNames[] = {nullptr,       "Memcpy HtoD", "Memcpy DtoH", "Memcpy HtoA",
@@ -132,6 +136,17 @@ CuptiRecord ReadCuptiRecord(const void* record) {
       read.external_kind = At<int>(record, kExternalKindAt);
       read.external_id = At<uint64_t>(record, kExternalIdAt);
       read.correlation = At<uint32_t>(record, kExternalCorrelationAt);
+      return read;
+    }
+    case kCuptiRuntime:
+    case kCuptiDriver: {
+      CuptiRecord read;
+      const auto start = At<uint64_t>(record, kLaunchStartAt), end = At<uint64_t>(record, kLaunchEndAt);
+      if (start == 0 || end < start) return read;
+      read.kind = CuptiRecord::kLaunch;
+      read.correlation = At<uint32_t>(record, kLaunchCorrelationAt);
+      read.launch_start_ns = static_cast<int64_t>(start);
+      read.launch_ns = static_cast<int64_t>(end - start);
       return read;
     }
     default:

@@ -68,7 +68,7 @@ std::span<const uint16_t> LaunchingDriverFunctions();
 
 // What a record says, as far as it is known here.
 struct CuptiRecord {
-  enum Kind : uint8_t { kOther, kWork, kExternalId } kind = kOther;
+  enum Kind : uint8_t { kOther, kWork, kExternalId, kLaunch } kind = kOther;
   uint32_t correlation = 0;  // of the driver's call that launched it
   // kWork: without its name's number, by CUPTI's clock.
   DeviceWork work = {};
@@ -77,6 +77,9 @@ struct CuptiRecord {
   // kExternalId.
   int external_kind = 0;
   uint64_t external_id = 0;
+  // kLaunch: the driver's call, by CUPTI's clock.
+  int64_t launch_start_ns = 0;
+  int64_t launch_ns = 0;
 };
 CuptiRecord ReadCuptiRecord(const void* record);
 

@@ -66,7 +66,17 @@ TEST(CuptiTest, ExternalIdsAndOthers) {
   EXPECT_EQ(read.external_kind, kCuptiCustom2);
   EXPECT_EQ(read.external_id, uint64_t{1} << 60);
   EXPECT_EQ(read.correlation, 77U);
-  EXPECT_EQ(Record(kCuptiRuntime, 48).Read().kind, CuptiRecord::kOther);
+  for (const int kind : {kCuptiRuntime, kCuptiDriver}) {
+    Record launch(kind, 40);
+    launch.Set<uint64_t>(8, 1000).Set<uint64_t>(16, 1300).Set<uint32_t>(32, 4711);
+    EXPECT_EQ(launch.Read().kind, CuptiRecord::kLaunch);
+    EXPECT_EQ(launch.Read().correlation, 4711U);
+    EXPECT_EQ(launch.Read().launch_start_ns, 1000);
+    EXPECT_EQ(launch.Read().launch_ns, 300);
+    launch.Set<uint64_t>(16, 0);
+    EXPECT_EQ(launch.Read().kind, CuptiRecord::kOther);
+  }
+  EXPECT_EQ(Record(kCuptiMemset + 1, 48).Read().kind, CuptiRecord::kOther);
 }
 
 TEST(CuptiTest, AProcessWithoutItHasNone) { EXPECT_TRUE(absl::IsNotFound(Cupti::Find().status())); }

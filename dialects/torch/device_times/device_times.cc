@@ -29,9 +29,9 @@ namespace {
 constexpr size_t kBufferBytes = 1 << 20;
 constexpr size_t kBufferAlignment = 8;
 // How long work waits in CUPTI's buffers if they don't fill: calls of the thread may no longer be recent then.
-constexpr std::chrono::milliseconds kFlushPeriod{500};
-// Launches whose numbers are kept, for work that comes long after, as that of graphs.
-constexpr size_t kMostIds = 1 << 20;
+constexpr std::chrono::milliseconds kFlushPeriod{100};
+// Launches that are kept, for work that comes long after, as that of graphs.
+constexpr size_t kMostLaunches = 1 << 20;
 // Work whose launch is not known yet.
 constexpr size_t kMostWaiting = 1 << 20;
 constexpr int kKinds[] = {kCuptiConcurrentKernel, kCuptiMemcpy, kCuptiMemset, kCuptiMemcpyPeer,
@@ -69,8 +69,8 @@ class DeviceTimesOfProcess {
     ends_ = false;
     aside_since_ns_.reset();
     aside_ns_ = outside_ = 0;
-    ids_.clear();
-    older_ids_.clear();
+    launches_.clear();
+    older_launches_.clear();
     waiting_.clear();
     names_.clear();
     if (absl::Status status = Enable(); !status.ok()) return status;
@@ -283,7 +283,11 @@ class DeviceTimesOfProcess {
     while (cupti_.cuptiActivityGetNextRecord(buffer.bytes, buffer.valid_bytes, &record) == kCuptiSuccess) {
       CuptiRecord read = ReadCuptiRecord(record);
       if (read.kind == CuptiRecord::kExternalId && read.external_kind == kCuptiCustom2) {
-        KeepId(read.correlation, read.external_id);
+        LaunchOf(read.correlation).id = read.external_id;
+      } else if (read.kind == CuptiRecord::kLaunch) {
+        Launch& launch = LaunchOf(read.correlation);
+        launch.start_ns = read.launch_start_ns + to_monotonic_ns_;
+        launch.ns = read.launch_ns;
       } else if (read.kind == CuptiRecord::kWork && !read.ended) {
         Lose(kInFlight);
       } else if (read.kind == CuptiRecord::kWork) {
@@ -303,14 +307,20 @@ class DeviceTimesOfProcess {
   // Work may come before the number of its call.
   void Attribute() {
     std::vector<DeviceWork> still;
-    for (const DeviceWork& work : waiting_) {
-      const uint64_t* const id = FindId(static_cast<uint32_t>(work.correlation));
-      if (id == nullptr) {
+    for (DeviceWork& work : waiting_) {
+      const Launch* const launch = FindLaunch(static_cast<uint32_t>(work.correlation));
+      if (launch == nullptr || !launch->id.has_value()) {
         still.push_back(work);
         continue;
       }
-      const EnteredCall call = {session_, *id >> 40 & (kMostThreads - 1), *id & (kMostCalls - 1)};
-      if (*id >> 56 != (session_ & 0xff)) continue;  // launched in a call of an earlier session
+      const uint64_t id = *launch->id;
+      const EnteredCall call = {session_, id >> 40 & (kMostThreads - 1), id & (kMostCalls - 1)};
+      if (id >> 56 != (session_ & 0xff)) continue;  // launched in a call of an earlier session
+      // The clocks of device and driver may differ by a little.
+      if (launch->start_ns != 0 && launch->start_ns < work.start_ns) {
+        work.launched_before_ns = work.start_ns - launch->start_ns;
+        work.launch_ns = launch->ns;
+      }
       std::string bytes;
       AppendDeviceWork(work, &bytes);
       const std::lock_guard<std::mutex> lock(arrived_mutex_);
@@ -326,13 +336,20 @@ class DeviceTimesOfProcess {
     if (waiting_.size() > kMostWaiting) outside_ += std::exchange(waiting_, {}).size();
   }
 
-  void KeepId(uint32_t correlation, uint64_t id) {
-    if (ids_.size() >= kMostIds) older_ids_ = std::exchange(ids_, {});
-    ids_[correlation] = id;
+  // What is known of a call of the driver.
+  struct Launch {
+    std::optional<uint64_t> id;
+    int64_t start_ns = 0;  // 0: unknown
+    int64_t ns = 0;
+  };
+  // To be changed.
+  Launch& LaunchOf(uint32_t correlation) {
+    if (launches_.size() >= kMostLaunches) older_launches_ = std::exchange(launches_, {});
+    return launches_[correlation];
   }
-  const uint64_t* FindId(uint32_t correlation) const {
-    for (const auto* ids : {&ids_, &older_ids_}) {
-      if (const auto at = ids->find(correlation); at != ids->end()) return &at->second;
+  const Launch* FindLaunch(uint32_t correlation) const {
+    for (const auto* launches : {&launches_, &older_launches_}) {
+      if (const auto at = launches->find(correlation); at != launches->end()) return &at->second;
     }
     return nullptr;
   }
@@ -375,7 +392,7 @@ class DeviceTimesOfProcess {
 
   // Of the reading thread.
   std::atomic<int64_t> to_monotonic_ns_{0};
-  absl::flat_hash_map<uint32_t, uint64_t> ids_, older_ids_;
+  absl::flat_hash_map<uint32_t, Launch> launches_, older_launches_;  // by correlation
   std::vector<DeviceWork> waiting_;
   absl::flat_hash_map<std::string, uint64_t> names_;
   uint64_t outside_ = 0;

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { kKernel = 10, kMemcpy = 1, kExternal = 39, kRuntime = 5, kKinds = 64, kCustom2 = 5, kDepth = 64, kLaunchKernel = 211 };
+enum { kKernel = 10, kMemcpy = 1, kExternal = 39, kRuntime = 5, kKinds = 64, kCustom2 = 5, kDepth = 64, kLaunchKernel = 211, kLaunchNs = 100, kStartsAfterNs = 700 };
 typedef void (*Requested)(uint8_t**, size_t*, size_t*);
 typedef void (*Completed)(void*, uint32_t, uint8_t*, size_t, size_t);
 
@@ -66,7 +66,7 @@ int cuptiActivityFlushAll(uint32_t flag) {
 
 static size_t bytes_of(const uint8_t* record) {
   const int kind = *(const int*)record;
-  return kind == kKernel ? 208 : kind == kMemcpy ? 88 : 24;
+  return kind == kKernel ? 208 : kind == kMemcpy ? 88 : kind == kRuntime ? 40 : 24;
 }
 int cuptiActivityGetNextRecord(uint8_t* from, size_t valid, uint8_t** record) {
   uint8_t* const next = *record == NULL ? from : *record + bytes_of(*record);
@@ -93,17 +93,21 @@ static void append_id(uint64_t id, uint32_t of) {
   append(record);
 }
 
-// For the program that is traced. `ns`: how long it runs; 0: it doesn't end.
-void stand_in_launch(int kind, int device, int stream, uint64_t ns, uint64_t bytes, const char* name) {
-  if (!enabled[kind]) return;
-  take();
-  const uint32_t of = ++correlation;
-  const int tells = depth > 0 && enabled[kExternal] && (launches_recorded || enabled[kRuntime]);
-  // In either order, as CUPTI does.
-  if (tells && of % 2 == 0) append_id(ids[depth - 1], of);
+// What launches it: the innermost call's number, then the function of the runtime.
+static void append_launch(uint32_t of, uint64_t at) {
+  append_id(ids[depth - 1], of);
+  uint8_t record[40] = {0};
+  *(int*)record = kRuntime;
+  *(uint32_t*)(record + 4) = kLaunchKernel;
+  *(uint64_t*)(record + 8) = at;
+  *(uint64_t*)(record + 16) = at + kLaunchNs;
+  *(uint32_t*)(record + 32) = of;
+  append(record);
+}
+static void append_work(int kind, int device, int stream, uint64_t start, uint64_t ns, uint64_t bytes, const char* name,
+                        uint32_t of) {
   uint8_t record[208] = {0};
   *(int*)record = kind;
-  const uint64_t start = timestamp();
   *(uint64_t*)(record + 16) = start;
   *(uint64_t*)(record + 24) = ns == 0 ? 0 : start + ns;
   if (kind == kKernel) {
@@ -119,7 +123,22 @@ void stand_in_launch(int kind, int device, int stream, uint64_t ns, uint64_t byt
     *(uint32_t*)(record + 44) = of;
   }
   append(record);
-  if (tells && of % 2 != 0) append_id(ids[depth - 1], of);
+}
+
+// For the program that is traced. `ns`: how long it runs; 0: it doesn't end. `nodes`: of the graph that is launched, one
+// after the other; 1: it is none.
+void stand_in_launch(int kind, int device, int stream, uint64_t ns, uint64_t bytes, const char* name, int nodes) {
+  if (!enabled[kind]) return;
+  take();
+  const uint32_t of = ++correlation;
+  const int tells = depth > 0 && enabled[kExternal] && (launches_recorded || enabled[kRuntime]);
+  const uint64_t at = timestamp();
+  // In either order, as CUPTI does.
+  if (tells && of % 2 == 0) append_launch(of, at);
+  for (int i = 0; i < nodes; ++i) {
+    append_work(kind, device, stream, at + kStartsAfterNs + i * ns, ns, bytes, name, of);
+  }
+  if (tells && of % 2 != 0) append_launch(of, at);
   release();
 }
 void stand_in_drop(int records) { dropped += records; }

@@ -6,7 +6,8 @@ import sys
 import threading
 
 library = ctypes.CDLL(sys.argv[1])
-library.stand_in_launch.argtypes = [ctypes.c_int] * 3 + [ctypes.c_uint64] * 2 + [ctypes.c_char_p]
+INT, LONG, TEXT = ctypes.c_int, ctypes.c_uint64, ctypes.c_char_p
+library.stand_in_launch.argtypes = [INT, INT, INT, LONG, LONG, TEXT, INT]
 
 import torch
 from torch.profiler import ProfilerActivity, profile
@@ -17,16 +18,22 @@ NAME = ctypes.c_char_p(b"a_kernel<float>")  # lives as long as the process
 ops = torch.library.Library("stand_in", "DEF")
 ops.define("launch(Tensor x, int ns) -> Tensor")
 ops.define("copy(Tensor x, int ns) -> Tensor")
+ops.define("replay(Tensor x) -> Tensor")
 ops.define("look(Tensor x) -> Tensor")
 
 
 def launch(x, ns):
-    library.stand_in_launch(KERNEL, 0, 7, ns, 0, NAME)
+    library.stand_in_launch(KERNEL, 0, 7, ns, 0, NAME, 1)
     return x.clone()
 
 
 def copy(x, ns):
-    library.stand_in_launch(COPY, 1, 8, ns, 4096, None)
+    library.stand_in_launch(COPY, 1, 8, ns, 4096, None, 1)
+    return x.clone()
+
+
+def replay(x):
+    library.stand_in_launch(KERNEL, 0, 7, 4000, 0, NAME, 3)
     return x.clone()
 
 
@@ -35,7 +42,7 @@ def look(x):
     return x.clone()
 
 
-for function in (launch, copy, look):
+for function in (launch, copy, replay, look):
     ops.impl(function.__name__, function, "CPU")
 x = torch.ones(2)
 
@@ -45,7 +52,7 @@ copied = threading.Event()
 
 def copy_and_stay():
     for _ in range(100):
-        torch.ops.stand_in.copy(x, 5)
+        torch.ops.stand_in.copy(x, 5000)
     copied.set()
     threading.Event().wait()
 
@@ -53,16 +60,20 @@ def copy_and_stay():
 torch.ops.stand_in.look(x)
 torch.ops.stand_in.launch(x, 1000)
 torch.ops.stand_in.copy(x, 500)
-library.stand_in_launch(KERNEL, 0, 7, 77, 0, NAME)  # in no call
+library.stand_in_launch(KERNEL, 0, 7, 77, 0, NAME, 1)  # in no call
 with profile(activities=[ProfilerActivity.CPU]) as profiled:
     torch.ops.stand_in.look(x)
     torch.ops.stand_in.launch(x, 1)  # not seen
-print(sum(event.key == "stand_in::launch" for event in profiled.key_averages()))
+print(sorted((event.key, event.count) for event in profiled.key_averages()))
 torch.ops.stand_in.look(x)
 threading.Thread(target=copy_and_stay, daemon=True).start()
 copied.wait()
+ended = threading.Thread(target=torch.ops.stand_in.copy, args=(x, 7))
+ended.start()
+ended.join()
+torch.ops.stand_in.replay(x)
 for _ in range(10_000):
-    torch.ops.stand_in.launch(x, 3)
+    torch.ops.stand_in.launch(x, 3000)
 if (child := os.fork()) == 0:
     torch.ops.aten.neg(x)  # a forked process has no device
     os._exit(0)

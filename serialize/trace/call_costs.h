@@ -1,8 +1,8 @@
 // Which calls' FLOPs and bytes count. A call inside another one does a part of the same work, and several levels record
 // the same work, so that adding up all calls would count it several times.
 
-#ifndef TORCHTRACE_SERIALIZE_REPORTS_CALL_COSTS_H_
-#define TORCHTRACE_SERIALIZE_REPORTS_CALL_COSTS_H_
+#ifndef TORCHTRACE_SERIALIZE_TRACE_CALL_COSTS_H_
+#define TORCHTRACE_SERIALIZE_TRACE_CALL_COSTS_H_
 
 #include <array>
 #include <cstddef>
@@ -116,4 +116,4 @@ class CostNesting {
 
 }  // namespace torchtrace
 
-#endif  // TORCHTRACE_SERIALIZE_REPORTS_CALL_COSTS_H_
+#endif  // TORCHTRACE_SERIALIZE_TRACE_CALL_COSTS_H_
