@@ -221,7 +221,7 @@ std::unique_ptr<App> MakeRunApp(RunOptions* options) {
        "--ids (see docs/VALUES.md)",
        OneOf(WhichNumbersChoices())},
       {kCapture, "--memory", &recording.memory, "",
-       "Record the memory that PyTorch allocates and frees, on the CPU (see docs/MEMORY.md)"},
+       "Record the memory that PyTorch allocates and frees (see docs/MEMORY.md)"},
       {kCapture, "--stop-on-nan", &recording.stop_on_nan, "",
        "Raise FloatingPointError at an operator that returns or writes a NaN though its arguments have none, on CUDA "
        "later; level 2; includes --numbers"},

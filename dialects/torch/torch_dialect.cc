@@ -107,7 +107,8 @@ class TorchDialect : public FrameworkDialect {
     static TorchModule* const module = module_;
     python_dialect::CCallsHook::SetNames(package(), [](PyObject* callable) { return module->NameOf(callable); });
     std::vector<std::unique_ptr<TracingHook>> hooks;
-    hooks.push_back(torch_dialect::MakeStepHook(options));
+    const auto note = [](PyObject* object) { module->NoteParameters(object); };
+    hooks.push_back(torch_dialect::MakeStepHook(options, options.memory ? +note : nullptr));
     absl::Status status = module_->CreateHooks(recorder, options, *ParseMinorVersion(version), &hooks);
     if (!status.ok()) return status;
     return hooks;

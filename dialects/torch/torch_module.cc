@@ -25,6 +25,7 @@
 #include "dialects/torch/frame/module_calls.h"
 #include "dialects/torch/function/torch_function_hook.h"
 #include "dialects/torch/memory/memory_hook.h"
+#include "dialects/torch/memory/parameters.h"
 #include "dialects/torch/record/record_function_hook.h"
 #include "dialects/torch/setattr/setattr_level.h"
 #include "nlohmann/json.hpp"
@@ -182,7 +183,7 @@ class Module final : public TorchModule {
     hooks->push_back(std::make_unique<TensorNotesHook>(options.levels.front(), options));
     if (options.device_times) hooks->push_back(std::make_unique<DeviceTimesHook>(options.levels.front()));
     if (options.ids) hooks->push_back(std::make_unique<ObjectsHook>(options.levels.front()));
-    if (options.memory) hooks->push_back(std::make_unique<MemoryHook>(options.levels.front()));
+    if (options.memory) hooks->push_back(std::make_unique<MemoryHook>(options.levels.front(), torch));
     const auto wanted = [&](int level) {
       return std::find(options.levels.begin(), options.levels.end(), level) != options.levels.end();
     };
@@ -204,6 +205,8 @@ class Module final : public TorchModule {
     g_module_under_way = wanted(kFrameLevel) ? &ModuleUnderWay : nullptr;
     return absl::OkStatus();
   }
+
+  void NoteParameters(PyObject* object) override { NoteParametersOf(object); }
 
   std::string NameOf(PyObject* callable) override { return ApiNames::Loaded()->Resolve(callable).name; }
 };

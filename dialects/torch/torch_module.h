@@ -23,6 +23,8 @@ class TorchModule {
   virtual absl::Status CreateHooks(Recorder* recorder, const RecordingOptions& options,
                                    const torch_dialect::TorchVersion& torch,
                                    std::vector<std::unique_ptr<TracingHook>>* hooks) = 0;
+  // Of a module that is called, or an optimizer that steps, in a session with memory. Needs the GIL; the same.
+  virtual void NoteParameters(PyObject* object) = 0;
   // The shortest public name of a function or class of torch. Needs the GIL; runs no Python code.
   virtual std::string NameOf(PyObject* callable) = 0;
 };

@@ -18,12 +18,16 @@ struct MemoryDevice {
   friend auto operator<=>(const MemoryDevice&, const MemoryDevice&) = default;
 };
 
-// An allocation, or the end of one. Blocks that live at the same time on a device of a process differ by address.
+// An allocation, the end of one, or what a block is used for. Blocks that live at the same time on a device of a
+// process differ by address.
 struct MemoryEvent {
   bool freed = false;
   MemoryDevice device = {};
   uint64_t address = 0;
   uint64_t bytes = 0;  // as asked for; of an end 0 if the allocator does not say
+
+  // What isn't freed and has no bytes: the block at the address holds a parameter.
+  bool of_parameter() const { return !freed && bytes == 0; }
 };
 
 }  // namespace torchtrace

@@ -293,17 +293,19 @@ class Summer {
   // Records come in the trace's order, as a thread may free what another one has allocated.
   void AddMemory(const CallRecord& record) {
     ThreadState& thread = ThreadOf(record);
+    const bool allocated = !record.memory.freed && !record.memory.of_parameter();
     const std::optional<LiveMemory<uint32_t>::Block> ended =
-        memory_.Apply(record.process, record.memory, record.memory.freed ? kNoContext : ContextOf(&thread));
+        memory_.Apply(record.process, record.memory, allocated ? ContextOf(&thread) : kNoContext);
     if (thread.open.empty()) return;
     MemoryUse& use = thread.open.back().memory;
     if (!record.memory.freed) {
       use.allocated += CountedBytes(record.memory);
       use.net += static_cast<int64_t>(CountedBytes(record.memory));
       use.peak = std::max(use.peak, use.net);
-    } else if (ended.has_value()) {
-      use.freed += ended->bytes;
-      use.net -= static_cast<int64_t>(ended->bytes);
+    } else {
+      const uint64_t bytes = ended.has_value() ? ended->bytes : CountedBytes(record.memory);
+      use.freed += bytes;
+      use.net -= static_cast<int64_t>(bytes);
     }
   }
 

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <map>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -23,6 +24,7 @@
 #include "serialize/reports/shapes.h"
 #include "serialize/trace/live_memory.h"
 #include "serialize/trace/run_facts.h"
+#include "serialize/trace/step_times.h"
 
 namespace torchtrace {
 namespace {
@@ -57,19 +59,28 @@ class MemoryReport {
   absl::Status Read() {
     const MemoryShown shown(&trace_);
     LiveMemory<char> memory;
+    Begin(&memory);
+    Begin(&memory_);
     absl::Status read = trace_.Read([&](const CallRecord& record) {
       if (record.kind == CallRecord::kMemory) memory.Apply(record.process, record.memory);
+      if (record.kind == CallRecord::kEnter) steps_.Add(record);
       return absl::OkStatus();
     });
     if (!read.ok()) return read;
+    steps_.Finish();
+    step_now_.resize(trace_.processes().size());
+    left_is_taken_.resize(trace_.processes().size());
     for (const auto& [device, totals] : memory.devices()) {
       if (totals.peak == 0) continue;
       Peak& peak = devices_[device];
       peak.bytes = totals.peak;
       peak.allocation = totals.peak_at;
       peak.at_end = totals.live;
+      peak.ends_before = totals.ends_before;
+      if (peak.allocation == 0) TakePeak(device, "before the trace", &peak);
     }
     read = trace_.Read([this](const CallRecord& record) {
+      if (LastStepHasEnded(record)) TakeLeft(record.process);
       switch (record.kind) {
         case CallRecord::kEnter:
           Enter(record);
@@ -85,6 +96,7 @@ class MemoryReport {
     if (!read.ok()) return read;
     for (const auto& [number, block] : at_peak_) AddRow(block, std::nullopt);
     at_peak_.clear();
+    for (uint32_t i = 0; i < trace_.processes().size(); ++i) TakeLeft(i);
     return absl::OkStatus();
   }
 
@@ -93,17 +105,24 @@ class MemoryReport {
     for (const auto& [device, peak] : devices_) {
       *out << std::exchange(between, "\n") << Title(device) << ": peak " << Amount(peak.bytes) << " (" << peak.bytes
            << " bytes), " << Amount(peak.at_end) << " at the end\n";
-      *out << "  when  " << peak.when << "\n";
+      *out << "  when  " << (peak.step.empty() ? "" : absl::StrCat("step ", peak.step, ", ")) << peak.when << "\n";
+      if (peak.ends_before != 0 && peak.before == 0) {
+        *out << "  before  " << Counted(peak.ends_before, "block", "blocks")
+             << " from before the trace ended in it; those are not counted\n";
+      }
       TextTable table({{"bytes", TextTable::kRight},
                        {"%", TextTable::kRight},
                        {"blocks", TextTable::kRight},
                        {"kind", TextTable::kLeft},
                        {"made by", TextTable::kLeft}});
       for (const auto& [row, sum] : Rows(peak)) {
-        table.AddRow({Amount(sum.bytes), FormatPercent(sum.bytes, peak.bytes), std::to_string(sum.blocks), row.first,
-                      row.second});
+        table.AddRow({Amount(sum.bytes), FormatPercent(sum.bytes, peak.bytes), BlocksText(sum), row.first, row.second});
+      }
+      if (const std::optional<uint64_t> rounding = Rounding(device, peak)) {
+        table.AddRow({Amount(*rounding), FormatPercent(*rounding, peak.bytes), "", "rounding up", ""});
       }
       *out << table.Format();
+      if (!steps_.Of(device.process).empty()) WriteLeaks(Leaks(peak), out);
     }
     if (devices_.empty()) *out << "no memory was allocated\n";
   }
@@ -115,14 +134,33 @@ class MemoryReport {
       for (const auto& [row, sum] : Rows(peak)) {
         rows.push_back({{"kind", row.first}, {"made_by", row.second}, {"bytes", sum.bytes}, {"blocks", sum.blocks}});
       }
+      ordered_json steps = ordered_json::array();
+      for (const auto& [number, sum] : peak.steps) {
+        steps.push_back(
+            {{"step", StepName(device.process, number)}, {"allocated_bytes", sum.allocated}, {"left_bytes", sum.left}});
+      }
+      ordered_json leaks = ordered_json::array();
+      for (const auto& [row, left] : Leaks(peak)) {
+        leaks.push_back({{"kind", row.first},
+                         {"made_by", row.second},
+                         {"bytes", left.sum.bytes},
+                         {"blocks", left.sum.blocks},
+                         {"steps", left.steps.size()}});
+      }
+      const std::optional<uint64_t> rounding = Rounding(device, peak);
       devices.push_back({{"process", device.process},
                          {"device", DeviceName(device.device)},
                          {"peak_bytes", peak.bytes},
                          {"end_bytes", peak.at_end},
                          {"peak_time_ns", peak.time_ns},
                          {"peak_call", peak.call == kNoCall ? ordered_json(nullptr) : ordered_json(peak.call)},
+                         {"peak_step", peak.step.empty() ? ordered_json(nullptr) : ordered_json(peak.step)},
                          {"when", peak.when},
-                         {"rows", std::move(rows)}});
+                         {"rows", std::move(rows)},
+                         {"rounding_bytes", rounding.has_value() ? ordered_json(*rounding) : ordered_json(nullptr)},
+                         {"blocks_ended_from_before", peak.ends_before},
+                         {"steps", std::move(steps)},
+                         {"leaks", std::move(leaks)}});
     }
     *out << ordered_json{{"devices", std::move(devices)}}.dump(2, ' ', false, ordered_json::error_handler_t::replace)
          << "\n";
@@ -134,12 +172,26 @@ class MemoryReport {
     uint64_t blocks = 0;
   };
   using Row = std::pair<std::string, std::string>;  // kind, who made it
+  struct StepSum {
+    uint64_t allocated = 0;
+    uint64_t left = 0;  // of it, alive when the last step has ended
+  };
+  // What lives then.
+  struct Left {
+    Sum sum;
+    std::set<uint64_t> steps;
+  };
   struct Peak {
     uint64_t bytes = 0;
-    uint64_t allocation = 0;  // that reached it
+    uint64_t allocation = 0;  // that reached it; 0: it was before the trace
     uint64_t at_end = 0;
+    uint64_t before = 0;  // of the peak, from before the trace
+    uint64_t ends_before = 0;
     std::string when;
+    std::string step;  // empty: in none
     std::map<Row, Sum> rows;
+    std::map<uint64_t, StepSum> steps;
+    std::map<Row, Left> left;  // by steps before the last one
     int64_t time_ns = 0;
     uint64_t call = kNoCall;
   };
@@ -169,17 +221,30 @@ class MemoryReport {
     LineId line = kNoLine;
     Phase phase = Phase::kOther;
     uint64_t phase_call = kNoCall;
+    uint64_t step = 0;    // 0: none
     uint64_t number = 0;  // of the block, among all of the trace
   };
+  using Blocks = LiveMemory<Maker>;
   struct AtPeak {
     ProcessDevice device;
     uint64_t bytes = 0;
     Maker maker;
+    bool parameter = false;
   };
   struct Doing {
     Phase phase = Phase::kOther;
     uint64_t call = kNoCall;
   };
+
+  // What allocators had before the first record.
+  template <typename Memory>
+  void Begin(Memory* memory) const {
+    for (uint32_t i = 0; i < trace_.processes().size(); ++i) {
+      for (const auto& [device, totals] : trace_.processes()[i].known.allocators) {
+        memory->Begin({i, device}, totals.before);
+      }
+    }
+  }
 
   Thread& ThreadOf(const CallRecord& record) {
     const auto [at, fresh] = threads_.try_emplace({record.process, record.thread});
@@ -193,6 +258,12 @@ class MemoryReport {
   std::string_view ApiOf(ConfigId config) const { return ReadConfigHead(trace_.identity(config)).api; }
 
   void Enter(const CallRecord& record) {
+    const StepPlace place = steps_.Add(record);
+    const uint64_t step = place.kind == StepPlace::kInStep ? place.number : 0;
+    const auto& steps = steps_.Of(record.process);
+    uint64_t& now = step_now_[record.process];
+    if (now != step && now != 0 && now == steps.rbegin()->first) TakeLeft(record.process);
+    now = step;
     if (record.depth >= kDeepest) return;
     Thread& thread = ThreadOf(record);
     while (thread.open.size() > record.depth) thread.open.Pop();
@@ -246,8 +317,17 @@ class MemoryReport {
 
   void Change(const CallRecord& record) {
     Thread& thread = ThreadOf(record);
+    if (record.memory.of_parameter()) {
+      memory_.Apply(record.process, record.memory);
+      const Blocks::Block* const block = memory_.Find(record.process, record.memory);
+      const auto at = block == nullptr ? at_peak_.end() : at_peak_.find(block->owner.number);
+      if (at != at_peak_.end()) at->second.parameter = true;
+      return;
+    }
+    const uint64_t step = step_now_[record.process];
     Maker maker;
     if (!record.memory.freed) maker = MakerIn(thread);
+    maker.step = step;
     maker.number = blocks_++;
     const auto ended = memory_.Apply(record.process, record.memory, maker);
     if (ended.has_value()) {
@@ -259,12 +339,21 @@ class MemoryReport {
     if (record.memory.freed) return;
     const ProcessDevice device = {record.process, record.memory.device};
     const auto peak = devices_.find(device);
-    if (peak == devices_.end() || memory_.devices().at(device).allocations != peak->second.allocation) return;
-    peak->second.when = When(record, thread);
+    if (peak == devices_.end()) return;
+    if (step != 0) peak->second.steps[step].allocated += CountedBytes(record.memory);
+    if (memory_.devices().at(device).allocations != peak->second.allocation) return;
     peak->second.time_ns = record.time_ns;
     peak->second.call = record.call;
-    memory_.ForEach([&](const ProcessDevice& of, const LiveMemory<Maker>::Block& block) {
-      if (of == device) at_peak_[block.owner.number] = {device, block.bytes, block.owner};
+    if (step != 0) peak->second.step = StepName(record.process, step);
+    TakePeak(device, When(record, thread), &peak->second);
+  }
+
+  void TakePeak(const ProcessDevice& device, std::string when, Peak* peak) {
+    peak->when = std::move(when);
+    peak->before = memory_.devices().at(device).before;
+    if (peak->before != 0) peak->rows[{"before the trace", ""}].bytes = peak->before;
+    memory_.ForEach([&](const ProcessDevice& of, const Blocks::Block& block) {
+      if (of == device) at_peak_[block.owner.number] = {device, block.bytes, block.owner, block.parameter};
     });
   }
 
@@ -289,22 +378,98 @@ class MemoryReport {
     return !modules_[config]->empty();
   }
 
-  // `ended`: what the program did when the block ended; nothing: it lived to the end.
   void AddRow(const AtPeak& block, const std::optional<Doing>& ended) {
-    const Maker& maker = block.maker;
-    const bool ended_in_same = ended.has_value() && ended->phase == maker.phase && ended->call == maker.phase_call &&
-                               maker.phase_call != kNoCall;
-    const char* kind = "other";
-    if (maker.phase == Phase::kOptimizer) {
-      kind = ended_in_same ? "other" : "optimizer state";
-    } else if (maker.phase == Phase::kBackward) {
-      kind = ended.has_value() && ended->phase == Phase::kBackward ? "other" : "gradient";
-    } else if (ended.has_value() && ended->phase == Phase::kBackward) {
-      kind = "activation";
-    }
-    Sum& sum = devices_[block.device].rows[{kind, MakerText(maker)}];
+    const char* const kind = KindOf(block.maker, block.parameter, ended);
+    Sum& sum = devices_[block.device].rows[{kind, MakerText(block.maker)}];
     sum.bytes += block.bytes;
     ++sum.blocks;
+  }
+
+  // A program that then returns from a function may free everything that a leak has gathered, without a call. Where the
+  // program tags its steps, only calls show that the last one has ended.
+  bool LastStepHasEnded(const CallRecord& record) const {
+    const auto& steps = steps_.Of(record.process);
+    const StepKind kind = trace_.processes()[record.process].known.steps_by;
+    if (left_is_taken_[record.process] || steps.empty() || kind == StepKind::kTag) return false;
+    const std::optional<int64_t> end_ns = steps.rbegin()->second.end_ns;
+    return end_ns.has_value() && record.time_ns >= *end_ns;
+  }
+
+  void TakeLeft(uint32_t process) {
+    if (left_is_taken_[process]) return;
+    left_is_taken_[process] = true;
+    memory_.ForEach([&](const ProcessDevice& device, const Blocks::Block& block) {
+      if (device.process == process) AddLeft(device, block);
+    });
+  }
+
+  void AddLeft(const ProcessDevice& device, const Blocks::Block& block) {
+    const Maker& maker = block.owner;
+    if (maker.step == 0) return;
+    Peak& peak = devices_[device];
+    peak.steps[maker.step].left += block.bytes;
+    // What the last step made is still in use.
+    if (maker.step == steps_.Of(device.process).rbegin()->first) return;
+    Left& left = peak.left[{KindOf(maker, block.parameter, std::nullopt), MakerText(maker)}];
+    left.sum.bytes += block.bytes;
+    ++left.sum.blocks;
+    left.steps.insert(maker.step);
+  }
+
+  // `ended`: what the program did when the block ended; nothing: it lived to the end.
+  static const char* KindOf(const Maker& maker, bool parameter, const std::optional<Doing>& ended) {
+    if (parameter) return "parameter";
+    const bool ended_in_same = ended.has_value() && ended->phase == maker.phase && ended->call == maker.phase_call &&
+                               maker.phase_call != kNoCall;
+    const bool ended_in_backward = ended.has_value() && ended->phase == Phase::kBackward;
+    if (maker.phase == Phase::kOptimizer) return ended_in_same ? "other" : "optimizer state";
+    if (maker.phase == Phase::kBackward) return ended_in_backward ? "other" : "gradient";
+    return ended_in_backward ? "activation" : "other";
+  }
+
+  std::string StepName(uint32_t process, uint64_t number) const {
+    const auto& steps = steps_.Of(process);
+    const auto at = steps.find(number);
+    return at == steps.end() ? std::to_string(number) : at->second.name;
+  }
+
+  static std::string BlocksText(const Sum& sum) { return sum.blocks == 0 ? "" : std::to_string(sum.blocks); }
+
+  // From the peak up to what the allocator had handed out at its own; nothing: it doesn't say, or counts from
+  // elsewhere.
+  std::optional<uint64_t> Rounding(const ProcessDevice& device, const Peak& peak) const {
+    const auto& allocators = trace_.processes()[device.process].known.allocators;
+    const auto at = allocators.find(device.device);
+    if (at == allocators.end() || at->second.requested_peak != peak.bytes) return std::nullopt;
+    if (at->second.allocated_peak < peak.bytes) return std::nullopt;
+    return at->second.allocated_peak - peak.bytes;
+  }
+
+  // What several steps made that nobody freed, the most bytes first.
+  std::vector<std::pair<Row, Left>> Leaks(const Peak& peak) const {
+    std::vector<std::pair<Row, Left>> leaks;
+    for (const auto& each : peak.left) {
+      if (each.second.steps.size() > 1) leaks.emplace_back(each);
+    }
+    std::stable_sort(leaks.begin(), leaks.end(),
+                     [](const auto& a, const auto& b) { return a.second.sum.bytes > b.second.sum.bytes; });
+    if (options_.top != 0 && leaks.size() > options_.top) leaks.resize(options_.top);
+    return leaks;
+  }
+
+  static void WriteLeaks(const std::vector<std::pair<Row, Left>>& leaks, std::ostream* out) {
+    *out << "  leaks  " << (leaks.empty() ? "none" : "what several steps made and nothing freed") << "\n";
+    if (leaks.empty()) return;
+    TextTable table({{"bytes", TextTable::kRight},
+                     {"blocks", TextTable::kRight},
+                     {"steps", TextTable::kRight},
+                     {"kind", TextTable::kLeft},
+                     {"made by", TextTable::kLeft}});
+    for (const auto& [row, left] : leaks) {
+      table.AddRow(
+          {Amount(left.sum.bytes), BlocksText(left.sum), std::to_string(left.steps.size()), row.first, row.second});
+    }
+    *out << table.Format();
   }
 
   std::string MakerText(const Maker& maker) {
@@ -367,7 +532,10 @@ class MemoryReport {
   const MemoryOptions& options_;
   StackText text_;
   std::map<ProcessDevice, Peak> devices_;
-  LiveMemory<Maker> memory_;
+  Blocks memory_;
+  StepTimes steps_{&trace_};
+  std::vector<uint64_t> step_now_;   // by process; 0: none
+  std::vector<bool> left_is_taken_;  // by process
   uint64_t blocks_ = 0;
   std::map<uint64_t, AtPeak> at_peak_;  // those that have not ended yet, by number
   std::map<std::pair<uint32_t, uint32_t>, Thread> threads_;

@@ -6,7 +6,9 @@
 #include <sstream>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
+#include "serialize/model/step_marks.h"
 #include "serialize/reports/reports.h"
 #include "serialize/testing/fake_trace.h"
 
@@ -68,6 +70,56 @@ TEST(MemoryReport, OptimizerState) {
   EXPECT_EQ(MemoryJson(&trace, MemoryBy::kKind)[0]["rows"], json::parse(R"([
     {"kind": "optimizer state", "made_by": "", "bytes": 8, "blocks": 1},
     {"kind": "other", "made_by": "", "bytes": 2, "blocks": 1}])"));
+}
+
+// Each step keeps 7 bytes for ever, and 1 byte until the next one; the first also 100 bytes.
+TEST(MemoryReport, StepsAndLeaks) {
+  FakeTrace trace(json{{"memory", true}, {"steps_by", "tag"}});
+  trace.process(0).known.steps_by = StepKind::kTag;
+  for (uint64_t step = 1; step <= 4; ++step) {
+    StepMarks marks;
+    marks.at(StepKind::kTag) = {step, static_cast<int64_t>(step)};
+    trace.Tag(WithStepMarks(absl::StrCat(R"({"step":)", step, "}"), marks));
+    trace.Enter(MakeConfig(1, "torch.add"));
+    if (step == 1) trace.Memory({.address = 1, .bytes = 100});
+    trace.Memory({.freed = true, .address = 1000 + step - 1});
+    trace.Memory({.address = 1000 + step, .bytes = 1});
+    trace.Memory({.address = 2000 + step, .bytes = 7});
+    trace.Leave();
+  }
+  const json device = MemoryJson(&trace, MemoryBy::kApi)[0];
+  EXPECT_EQ(device["peak_bytes"], 129);
+  EXPECT_EQ(device["peak_step"], "4");
+  EXPECT_EQ(device["leaks"], json::parse(R"([
+    {"kind": "other", "made_by": "torch.add", "bytes": 121, "blocks": 4, "steps": 3}])"));
+  EXPECT_EQ(device["steps"], json::parse(R"([
+    {"step": "1", "allocated_bytes": 108, "left_bytes": 107}, {"step": "2", "allocated_bytes": 8, "left_bytes": 7},
+    {"step": "3", "allocated_bytes": 8, "left_bytes": 7}, {"step": "4", "allocated_bytes": 8, "left_bytes": 8}])"));
+}
+
+TEST(MemoryReport, ParametersAndMemoryFromBefore) {
+  FakeTrace trace(json{{"memory", true},
+                       {"cuda_memory", {{"2", {{"before", 500}, {"requested_peak", 570}, {"allocated_peak", 1024}}}}}});
+  const MemoryDevice gpu = {MemoryKind::kCuda, 2};
+  trace.Memory({.freed = true, .device = gpu, .address = 1, .bytes = 30});
+  trace.Memory({.device = gpu, .address = 2, .bytes = 100});
+  trace.Memory({.device = gpu, .address = 2});
+  trace.Memory({.freed = true, .device = gpu, .address = 2, .bytes = 100});
+  trace.Memory({.freed = true, .device = gpu, .address = 3, .bytes = 170});
+  trace.Memory({.freed = true, .address = 9});
+  trace.Memory({.address = 10, .bytes = 1});
+  const json devices = MemoryJson(&trace, MemoryBy::kKind);
+  ASSERT_EQ(devices.size(), 2u);
+  EXPECT_EQ(devices[0]["blocks_ended_from_before"], 1);
+  EXPECT_EQ(devices[0]["rounding_bytes"], nullptr);
+  EXPECT_EQ(devices[1]["device"], "cuda:2");
+  EXPECT_EQ(devices[1]["peak_bytes"], 570);
+  EXPECT_EQ(devices[1]["end_bytes"], 300);
+  EXPECT_EQ(devices[1]["rounding_bytes"], 454);
+  EXPECT_EQ(devices[1]["rows"], json::parse(R"([
+    {"kind": "before the trace", "made_by": "", "bytes": 470, "blocks": 0},
+    {"kind": "parameter", "made_by": "", "bytes": 100, "blocks": 1}])"));
+  EXPECT_EQ(devices[1]["leaks"], json::array());
 }
 
 TEST(MemoryReport, NeedsMemory) {

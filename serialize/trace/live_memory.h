@@ -26,7 +26,8 @@ struct ProcessDevice {
 };
 
 // The bytes that an event counts for: damaged logs may tell any number, whose sums would overflow.
-inline uint64_t CountedBytes(const MemoryEvent& event) { return std::min(event.bytes, uint64_t{1} << 44); }
+inline constexpr uint64_t kMostBytes = uint64_t{1} << 44;
+inline uint64_t CountedBytes(const MemoryEvent& event) { return std::min(event.bytes, kMostBytes); }
 
 // Takes records in the order of Trace::Read. `Owner`: what a reader knows of a block.
 template <typename Owner>
@@ -35,28 +36,51 @@ class LiveMemory {
   struct Block {
     uint64_t bytes = 0;
     Owner owner = {};
+    bool parameter = false;
   };
   struct Totals {
-    uint64_t live = 0;
+    uint64_t live = 0;         // with `before`
+    uint64_t before = 0;       // of it, from before the trace
+    uint64_t ends_before = 0;  // blocks from before the trace that ended in it
     uint64_t peak = 0;
     uint64_t peak_at = 0;  // the number of the allocation that reached it first, counted from 1; 0: there is none
     uint64_t allocations = 0;
   };
   using Key = std::tuple<ProcessDevice, uint64_t>;
 
+  // Bytes that were alive before the first record.
+  void Begin(const ProcessDevice& device, uint64_t bytes) {
+    Totals& totals = devices_[device];
+    totals.before = std::min(bytes, kMostBytes);
+    totals.live += totals.before;
+    totals.peak = std::max(totals.peak, totals.live);
+  }
+
   // Returns the block that ends: the one that is freed, or one at the address of a new block, whose end was not
-  // recorded. The ends of blocks from before the trace are ignored.
+  // recorded.
   std::optional<Block> Apply(uint32_t process, const MemoryEvent& event, Owner owner = {}) {
     const ProcessDevice device = {process, event.device};
     std::optional<Block> ended;
-    Totals& totals = devices_[device];
     const auto at = blocks_.find(Key(device, event.address));
+    if (event.of_parameter()) {
+      if (at != blocks_.end()) at->second.parameter = true;
+      return ended;
+    }
+    Totals& totals = devices_[device];
     if (at != blocks_.end()) {
       ended = std::move(at->second);
       totals.live -= ended->bytes;
       if (event.freed) blocks_.erase(at);
     }
-    if (event.freed) return ended;
+    if (event.freed) {
+      if (!ended.has_value()) {
+        const uint64_t bytes = std::min(CountedBytes(event), totals.before);
+        ++totals.ends_before;
+        totals.before -= bytes;
+        totals.live -= bytes;
+      }
+      return ended;
+    }
     const Block block = {CountedBytes(event), std::move(owner)};
     totals.live += block.bytes;
     ++totals.allocations;
@@ -73,6 +97,11 @@ class LiveMemory {
   }
 
   const std::map<ProcessDevice, Totals>& devices() const { return devices_; }
+  // The block at the event's address; null: none is known.
+  const Block* Find(uint32_t process, const MemoryEvent& event) const {
+    const auto at = blocks_.find(Key(ProcessDevice{process, event.device}, event.address));
+    return at == blocks_.end() ? nullptr : &at->second;
+  }
   // Calls `visit(device, block)` for all that live.
   template <typename Visit>
   void ForEach(const Visit& visit) const {

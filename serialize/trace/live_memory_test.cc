@@ -35,6 +35,34 @@ TEST(LiveMemoryTest, ProcessesAndDevicesAreApart) {
   EXPECT_EQ(memory.devices().at({0, kGpu}).live, 100u);
 }
 
+TEST(LiveMemoryTest, FromBeforeTheTrace) {
+  LiveMemory<int> memory;
+  memory.Begin({0, kGpu}, 100);
+  memory.Apply(0, {.freed = true, .device = kGpu, .address = 64, .bytes = 30});
+  memory.Apply(0, {.device = kGpu, .address = 64, .bytes = 5});
+  const auto& totals = memory.devices().at({0, kGpu});
+  EXPECT_EQ(totals.peak, 100u);
+  EXPECT_EQ(totals.peak_at, 0u);
+  EXPECT_EQ(totals.live, 75u);
+  memory.Apply(0, {.freed = true, .device = kGpu, .address = 65, .bytes = 300});
+  EXPECT_EQ(totals.before, 0u);
+  EXPECT_EQ(totals.live, 5u);
+  EXPECT_EQ(totals.ends_before, 2u);
+}
+
+TEST(LiveMemoryTest, AParameterIsItsBlock) {
+  LiveMemory<int> memory;
+  const MemoryEvent parameter = {.address = 64};
+  memory.Apply(0, parameter);
+  EXPECT_EQ(memory.Find(0, parameter), nullptr);
+  memory.Apply(0, {.address = 64, .bytes = 5});
+  memory.Apply(0, parameter);
+  EXPECT_TRUE(memory.Find(0, parameter)->parameter);
+  memory.Apply(0, {.freed = true, .address = 64});
+  memory.Apply(0, {.address = 64, .bytes = 5});
+  EXPECT_FALSE(memory.Find(0, parameter)->parameter);
+}
+
 // Memory from before the trace, an end that was not recorded, numbers that no machine has.
 TEST(LiveMemoryTest, WhatIsMissingOrWrong) {
   LiveMemory<int> memory;

@@ -124,6 +124,18 @@ std::string NameInJob(const json& metadata, const ProcessMetadata& known) {
   return absl::StrCat(absl::StrJoin(words, ", "), known.pid ? absl::StrCat(" (", *known.pid, ")") : "");
 }
 
+void TakeAllocators(const json& cuda, ProcessMetadata* known) {
+  if (!cuda.is_object()) return;
+  for (const auto& [number, told] : cuda.items()) {
+    uint32_t index;
+    if (!absl::SimpleAtoi(number, &index)) continue;
+    const auto bytes = [&told = told](const char* key) {
+      return static_cast<uint64_t>(std::max<int64_t>(0, IntMember(told, key).value_or(0)));
+    };
+    known->allocators[{MemoryKind::kCuda, index}] = {bytes("before"), bytes("requested_peak"), bytes("allocated_peak")};
+  }
+}
+
 void CountLeftOut(const json& metadata, const json& end, ProcessMetadata* known) {
   std::string options;
   const auto add = [&](const char* option, const std::string& value) {
@@ -195,6 +207,7 @@ ProcessMetadata ParseProcessMetadata(const json& metadata) {
   known.numbers = Member(metadata, "numbers").is_string();
   known.device_times = Member(metadata, "device_names").is_object();
   known.memory = Member(metadata, "memory") == true;
+  TakeAllocators(Member(metadata, "cuda_memory"), &known);
   known.paused = Member(metadata, "paused") == true;
   for (const StepKind kind : {StepKind::kStep, StepKind::kTag}) {
     if (TextMember(metadata, "steps_by") == StepKindName(kind)) known.steps_by = kind;

@@ -63,8 +63,16 @@ struct ProcessMetadata {
   std::vector<int> levels;
   std::optional<std::string> stacks;
   std::optional<std::string> stack_format;
-  bool numbers = false;       // of tensors
-  bool memory = false;        // allocated and freed
+  bool numbers = false;  // of tensors
+  bool memory = false;   // allocated and freed
+  // What allocators that keep statistics say of a device.
+  struct AllocatorTotals {
+    uint64_t before = 0;  // bytes asked for that lived before the trace
+    // The most that was asked for, and handed out, at a time; 0: unknown.
+    uint64_t requested_peak = 0;
+    uint64_t allocated_peak = 0;
+  };
+  std::map<MemoryDevice, AllocatorTotals> allocators;
   bool device_times = false;  // of the work on devices that calls launched
 
   bool has_clock = false;

@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-#include "dialects/torch/dispatch/virtual_functions.h"
+#include "dialects/torch/common/virtual_functions.h"
 #include "dialects/torch/numbers/numbers.h"
 #include "tracer/framework_dialect.h"
 #include "tracer/launch/runtime_api.h"

@@ -48,6 +48,9 @@ bool InitDescribePython();
 // Calls `visit` for each tensor that has a Python object. False if Python's objects can't be listed. Needs the GIL.
 bool VisitTensorsOfPython(void (*visit)(const at::Tensor& tensor));
 
+// The tensor of a Python object; null: it is none, or an undefined one.
+const at::Tensor* TensorOfPython(PyObject* object);
+
 // torch.Tensor itself.
 bool IsTensorType(const PyTypeObject* type);
 

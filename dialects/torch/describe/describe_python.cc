@@ -137,12 +137,16 @@ bool InitDescribePython() {
 
 bool IsTensorType(const PyTypeObject* type) { return type == g_types.tensor; }
 
+const at::Tensor* TensorOfPython(PyObject* object) {
+  if (!PyType_IsSubtype(Py_TYPE(object), g_types.tensor)) return nullptr;
+  const at::Tensor& tensor = THPVariable_Unpack(object);
+  return tensor.defined() ? &tensor : nullptr;
+}
+
 bool VisitTensorsOfPython(void (*visit)(const at::Tensor& tensor)) {
   const std::vector<PyObject*> objects = CollectedObjects();
   for (PyObject* object : objects) {
-    if (!PyType_IsSubtype(Py_TYPE(object), g_types.tensor)) continue;
-    const at::Tensor& tensor = THPVariable_Unpack(object);
-    if (tensor.defined()) visit(tensor);
+    if (const at::Tensor* const tensor = TensorOfPython(object)) visit(*tensor);
   }
   return !objects.empty();
 }

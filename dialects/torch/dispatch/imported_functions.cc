@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "dialects/torch/dispatch/virtual_functions.h"
+#include "dialects/torch/common/virtual_functions.h"
 
 namespace torchtrace::torch_dialect {
 namespace {

@@ -22,6 +22,7 @@
 
 #include "dialects/torch/common/compile_contexts.h"
 #include "dialects/torch/common/thread_starts.h"
+#include "dialects/torch/common/virtual_functions.h"
 #include "dialects/torch/describe/describe.h"
 #include "dialects/torch/describe/device_notes.h"
 #include "dialects/torch/describe/kept_arguments.h"
@@ -33,7 +34,6 @@
 #include "dialects/torch/dispatch/node_marks.h"
 #include "dialects/torch/dispatch/threads_with_key.h"
 #include "dialects/torch/dispatch/unboxed_operators.h"
-#include "dialects/torch/dispatch/virtual_functions.h"
 #include "serialize/model/config.h"
 #include "serialize/model/record_facts.h"
 #include "tracer/python/python_patch.h"

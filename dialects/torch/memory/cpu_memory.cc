@@ -2,11 +2,11 @@
 
 #include <c10/core/CPUAllocator.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
-#include "serialize/model/memory_event.h"
-#include "tracer/record/thread_state.h"
+#include "dialects/torch/memory/noted_memory.h"
 
 namespace torchtrace::torch_dialect {
 namespace {
@@ -14,12 +14,12 @@ namespace {
 // PyTorch's own, and its function that frees. Once set they stay, as blocks outlive sessions.
 c10::Allocator* g_own = nullptr;
 c10::DeleterFnPtr g_free = nullptr;
+// Not while the program ends: what it frees then lived to its end.
+std::atomic<bool> g_notes_cpu{false};
 
 void NoteCpuMemory(bool freed, const void* address, size_t bytes) {
-  if (address == nullptr || !Recorder::SessionIsOn()) return;
-  ThreadState& thread = t_thread;
-  if (thread.suspended != 0 || (thread.recorder == nullptr && !thread.Recording())) return;
-  thread.recorder->Memory({freed, {}, reinterpret_cast<uintptr_t>(address), bytes});
+  if (!g_notes_cpu.load(std::memory_order_relaxed)) return;
+  NoteMemory({freed, {}, reinterpret_cast<uintptr_t>(address), bytes});
 }
 
 // Before the block is free: another thread may get it at once.
@@ -57,11 +57,13 @@ bool WatchCpuMemory() {
   g_own = own;
   g_free = own->raw_deleter();
   // With PyTorch's own priority, so that the program's allocator would replace this one too.
+  g_notes_cpu = true;
   c10::SetCPUAllocator(&Noting());
   return c10::GetCPUAllocator() == &Noting();
 }
 
 bool UnwatchCpuMemory() {
+  g_notes_cpu = false;
   if (c10::GetCPUAllocator() != &Noting()) return false;
   c10::SetCPUAllocator(g_own);
   return true;

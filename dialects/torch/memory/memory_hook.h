@@ -6,13 +6,14 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "serialize/base/version_spans.h"
 #include "tracer/framework_dialect.h"
 
 namespace torchtrace::torch_dialect {
 
 class MemoryHook final : public TracingHook {
  public:
-  explicit MemoryHook(int level) : level_(level) {}
+  MemoryHook(int level, const MinorVersion& torch) : level_(level), torch_(torch) {}
 
   int level() const override { return level_; }
   std::string name() const override { return "memory"; }
@@ -21,6 +22,7 @@ class MemoryHook final : public TracingHook {
 
  private:
   const int level_;
+  const MinorVersion torch_;
 };
 
 }  // namespace torchtrace::torch_dialect

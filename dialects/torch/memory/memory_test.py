@@ -66,6 +66,15 @@ def test_kinds():
     # Adam's temporaries are alive when the peak is in its step.
     assert kinds["optimizer state"] == printed()["state"]
     assert kinds["gradient"] == printed()["gradients"]
+    assert kinds["parameter"] == printed()["parameters"]
+
+
+def test_leaks():
+    (leak,) = main_memory("line")["leaks"]
+    assert "memory_program.py:" in leak["made_by"] or leak["made_by"] == "(no stack)"
+    # The last step aside.
+    assert (leak["bytes"], leak["blocks"], leak["steps"]) == (2 * 4000, 2, 2)
+    assert main_memory("api")["peak_step"] in {"1", "2", "3"}
 
 
 def test_sorting_by_memory():

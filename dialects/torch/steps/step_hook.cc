@@ -85,6 +85,7 @@ struct Steps {
   DecidingOptimizer deciding;
   PyObject* wrapper_code = nullptr;  // the library's function holds it
   python_dialect::FunctionPatches functions;
+  void (*begins)(PyObject* object) = nullptr;
   const TracedApi* of_module = nullptr;
   const TracedApi* of_optimizer = nullptr;
   const TracedApi* of_wrapping = nullptr;
@@ -111,8 +112,8 @@ class StepObserver final : public python_dialect::EntryDialect {
     Steps& steps = TheSteps();
     const void* const thread = PyThreadState_Get();
     PyObject* const first = arguments.count == 0 ? nullptr : arguments.positional[0];
-    if (&api == steps.of_module) return steps.count.BeginModule(thread);
-    if (&api == steps.of_optimizer) return first != nullptr && steps.count.BeginStep(thread, first);
+    if (&api == steps.of_module) return steps.count.BeginModule(thread) && Tell(first);
+    if (&api == steps.of_optimizer) return first != nullptr && steps.count.BeginStep(thread, first) && Tell(first);
     if (&api == steps.of_scale) {
       steps.count.UpdateScale();
       return false;
@@ -135,6 +136,11 @@ class StepObserver final : public python_dialect::EntryDialect {
   }
 
  private:
+  static bool Tell(PyObject* object) {
+    if (TheSteps().begins != nullptr && object != nullptr) TheSteps().begins(object);
+    return true;
+  }
+
   // The second argument of functools.update_wrapper(wrapper, wrapped, ...).
   static PyObject* Wrapped(const CallArguments& arguments) {
     if (arguments.count > 1) return arguments.positional[1];
@@ -148,7 +154,8 @@ class StepObserver final : public python_dialect::EntryDialect {
 
 class StepHook final : public TracingHook {
  public:
-  explicit StepHook(const RecordingOptions& options) : level_(options.levels.front()), step_on_(options.step_on) {}
+  StepHook(const RecordingOptions& options, void (*begins)(PyObject* object))
+      : level_(options.levels.front()), step_on_(options.step_on), begins_(begins) {}
 
   int level() const override { return level_; }
   std::string name() const override { return "steps"; }
@@ -160,6 +167,7 @@ class StepHook final : public TracingHook {
     Steps& steps = TheSteps();
     const StepOn on = ParseStepOn(step_on_);
     steps.deciding.Forget();
+    steps.begins = begins_;
     steps.count = StepCount(
         on, [](const void* optimizer) { return TheSteps().deciding.Is(optimizer); },
         [](const StepMarks& marks, bool decided) { Recorder::Get()->SetSteps(marks, decided); });
@@ -216,14 +224,15 @@ class StepHook final : public TracingHook {
 
   const int level_;
   const std::string step_on_;
+  void (*const begins_)(PyObject* object);
   std::shared_ptr<python_dialect::NativeEntries> entries_;
   python_dialect::PatchList patches_;
 };
 
 }  // namespace
 
-std::unique_ptr<TracingHook> MakeStepHook(const RecordingOptions& options) {
-  return std::make_unique<StepHook>(options);
+std::unique_ptr<TracingHook> MakeStepHook(const RecordingOptions& options, void (*begins)(PyObject* object)) {
+  return std::make_unique<StepHook>(options, begins);
 }
 
 }  // namespace torchtrace::torch_dialect

@@ -4,6 +4,8 @@
 #ifndef TORCHTRACE_DIALECTS_TORCH_STEPS_STEP_HOOK_H_
 #define TORCHTRACE_DIALECTS_TORCH_STEPS_STEP_HOOK_H_
 
+#include <Python.h>
+
 #include <memory>
 
 #include "tracer/framework_dialect.h"
@@ -11,8 +13,10 @@
 
 namespace torchtrace::torch_dialect {
 
-// One at a time in a process. Install it before the hook of module calls, which calls on to what it finds.
-std::unique_ptr<TracingHook> MakeStepHook(const RecordingOptions& options);
+// One at a time in a process. Install it before the hook of module calls, which calls on to what it finds. `begins`, if
+// not null, is called before each outermost call of a module that may end a step, and each step of an optimizer, with
+// the module or optimizer. It must not run Python code.
+std::unique_ptr<TracingHook> MakeStepHook(const RecordingOptions& options, void (*begins)(PyObject* object));
 
 }  // namespace torchtrace::torch_dialect
 

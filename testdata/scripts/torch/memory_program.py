@@ -32,12 +32,18 @@ optimizer = torch.optim.Adam(model.parameters())
 x, y = torch.randn(64, 256), torch.randint(10, (64,))
 
 
+leaked = []
+
+
 def step():
     optimizer.zero_grad()
-    torch.nn.functional.cross_entropy(model(x), y).backward()
+    loss = torch.nn.functional.cross_entropy(model(x), y)
+    leaked.append(torch.ones(1000))
+    loss.backward()
     optimizer.step()
 
 
+step()
 step()
 with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
     with record_function("the step"):
@@ -52,6 +58,7 @@ print(
             "allocated": sum(bytes for bytes in used if bytes > 0),
             "state": state,
             "gradients": gradients,
+            "parameters": sum(parameter.nbytes for parameter in model.parameters()),
         }
     )
 )

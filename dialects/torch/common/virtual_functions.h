@@ -2,8 +2,8 @@
 // class's table of virtual functions, laid out as the C++ ABI of GCC and Clang says. An object that forwards its other
 // calls to the first one would do the same, but its calls would cost more.
 
-#ifndef TORCHTRACE_DIALECTS_TORCH_DISPATCH_VIRTUAL_FUNCTIONS_H_
-#define TORCHTRACE_DIALECTS_TORCH_DISPATCH_VIRTUAL_FUNCTIONS_H_
+#ifndef TORCHTRACE_DIALECTS_TORCH_COMMON_VIRTUAL_FUNCTIONS_H_
+#define TORCHTRACE_DIALECTS_TORCH_COMMON_VIRTUAL_FUNCTIONS_H_
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -56,4 +56,4 @@ bool ReplaceVirtual(const Class* object, Result (Class::*function)(Arguments...)
 
 }  // namespace torchtrace::torch_dialect
 
-#endif  // TORCHTRACE_DIALECTS_TORCH_DISPATCH_VIRTUAL_FUNCTIONS_H_
+#endif  // TORCHTRACE_DIALECTS_TORCH_COMMON_VIRTUAL_FUNCTIONS_H_
