@@ -1,217 +1,256 @@
-"""What only a GPU proves: runs tools/gpu/program.py plain, profiled and traced, and compares."""
+"""What only a GPU proves: device times, memory and numbers, and what they cost."""
 
 import argparse
 import json
 import os
+import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-PROGRAM = Path(__file__).with_name("program.py")
-TORCHTRACE = os.environ.get("TORCHTRACE", "torchtrace")
-SECONDS = 460  # in all
-STEPS = 5
-MOST_HOST_BOUND, MOST_COMPUTE_BOUND = 1.25, 1.02
+from tools.benchmarks.tables import Table, ratio, replace_in
+
+ROOT = Path(__file__).resolve().parents[2]
+WORKLOADS = ROOT / "tools/gpu/workloads.py"
+NO_GPU = 77  # by which test runners know a check that was skipped
+LIMIT_S = 120  # of one program
+ALL_S = 470
+ROUNDS = 2
+ends = time.monotonic() + ALL_S
+
+
+def torchtrace():
+    own = ROOT / ".build/bin/torchtrace"
+    found = os.environ.get("TORCHTRACE") or shutil.which("torchtrace") or (own.exists() and own)
+    if not found:
+        sys.exit("gpu_check: there is no torchtrace: install its wheel, or name it by TORCHTRACE")
+    return str(found)
+
+
+def no_gpu():
+    """Why there is nothing to check; None: there is a GPU."""
+    try:
+        import torch
+    except ImportError:
+        return f"{sys.executable} has no torch"
+    if torch.version.cuda is None:
+        return f"torch {torch.__version__} is no CUDA build"
+    return None if torch.cuda.is_available() else "torch finds no GPU"
 
 
 class Failed(Exception):
-    """A program or a verb, with its last lines."""
+    """A program or a verb failed: what it printed."""
 
 
-class Runs:
-    """Programs, as long as there is time."""
-
-    def __init__(self, python, folder, seconds=SECONDS):
-        self.python, self.folder = python, Path(folder)
-        self.ends = time.monotonic() + seconds
-
-    def output(self, command):
-        left = self.ends - time.monotonic()
-        if left < 5:
-            raise Failed("no time is left")
-        try:
-            ended = subprocess.run(
-                list(map(str, command)), capture_output=True, text=True, timeout=left
-            )
-        except subprocess.TimeoutExpired:
-            raise Failed("it took too long") from None
-        if ended.returncode != 0:
-            raise Failed(f"exit code {ended.returncode}: {ended.stderr.strip()[-300:]}")
-        return ended.stdout
-
-    def plain(self, section, *options, steps=STEPS):
-        command = [self.python, PROGRAM, section, "--steps", steps, *options]
-        return json.loads(self.output(command).splitlines()[-1])
-
-    def traced(self, section, *options, trace_options=(), steps=STEPS):
-        """The program's result, and its trace."""
-        folder = Path(tempfile.mkdtemp(dir=self.folder))
-        command = [TORCHTRACE, "run", "-q", "--python", self.python, "-fo", folder, *trace_options]
-        command += [PROGRAM, section, "--steps", steps, *options]
-        return json.loads(self.output(command).splitlines()[-1]), folder
-
-    def kernels(self, folder):
-        """Rows of `stats --by kernel`."""
-        report = self.output([TORCHTRACE, "stats", folder, "--by", "kernel", "--format", "json"])
-        return json.loads(report)["kernels"]
-
-
-def by_name(rows):
-    """{name: [count, microseconds]} of rows of `stats --by kernel`, kernels only."""
-    kernels = {}
-    for row in rows:
-        if row["kind"] == "kernel":
-            kernel = kernels.setdefault(row["kernel"], [0, 0.0])
-            kernel[0] += row["count"]
-            kernel[1] += row["device_ns"] / 1e3
-    return kernels
-
-
-def compare_kernels(ours, theirs):
-    """Two {name: [count, microseconds]} of equal programs: a sentence, and whether they agree."""
-    theirs = {
-        name: use for name, use in theirs.items() if not name.startswith(("Memcpy", "Memset"))
-    }
-    apart = sorted(
-        name
-        for name in ours.keys() | theirs.keys()
-        if ours.get(name, [0])[0] != theirs.get(name, [0])[0]
+def run(*command):
+    left = min(LIMIT_S, ends - time.monotonic())
+    if left < 1:
+        raise Failed(f"no time is left for {' '.join(map(str, command))}")
+    done = subprocess.run(
+        [str(word) for word in command], capture_output=True, text=True, timeout=left, check=False
     )
-    count, us = (sum(use[i] for use in ours.values()) for i in (0, 1))
-    of_profiler, us_of_profiler = (sum(use[i] for use in theirs.values()) for i in (0, 1))
-    text = f"{count} kernels, {us / 1e3:.2f} ms; "
-    text += f"torch.profiler {of_profiler}, {us_of_profiler / 1e3:.2f} ms"
-    if apart:
-        text += f"; other counts of {len(apart)} names: {apart[0][:60]}"
-    return text, not apart and count > 0 and abs(us - us_of_profiler) <= 0.1 * us_of_profiler
+    if done.returncode != 0:
+        tail = "\n".join((done.stdout + done.stderr).splitlines()[-5:])
+        raise Failed(f"{' '.join(map(str, command))}: exit code {done.returncode}\n{tail}")
+    return done.stdout
 
 
-def device_times(runs):
-    profiled = runs.plain("train", "--profile")
-    traced, folder = runs.traced("train", trace_options=["-l", "2", "--device-times"])
-    text, same = compare_kernels(by_name(runs.kernels(folder)), profiled["kernels"])
-    not_seen = json.loads((folder / "run.json").read_text()).get("not_seen", [])
-    said = "; ".join(sentence for sentence in not_seen if "device times" in sentence)
-    return text + (f" ({said})" if said else ""), same and traced["losses"] == profiled["losses"]
+class Traced:
+    """A program's run under torchtrace: what it printed, and its trace."""
+
+    def __init__(self, folder, options, program):
+        command = [torchtrace(), "run", "-q", "-f", "--formats", "none", "--python", sys.executable]
+        out = run(*command, "-o", folder, *options, WORKLOADS, *program)
+        self.facts = json.loads(out.splitlines()[-1])
+        self.folder = folder
+
+    def json(self, verb, *options):
+        return json.loads(run(torchtrace(), verb, self.folder, *options, "--format", "json"))
+
+    def not_seen(self):
+        return json.loads((self.folder / "run.json").read_text())["not_seen"]
+
+    def work(self):
+        """{name: [count, microseconds]}"""
+        return by_name(
+            (row["kernel"], row["count"], row["device_ns"] / 1000)
+            for row in self.json("stats", "--by", "kernel")["kernels"]
+        )
 
 
-def own_profiler(runs):
-    plain = runs.plain("train", "--profile")["kernels"]
-    traced, _ = runs.traced("train", "--profile", trace_options=["-l", "2", "--device-times"])
-    counts = [
-        {name: use[0] for name, use in kernels.items()} for kernels in (plain, traced["kernels"])
-    ]
-    return f"{sum(counts[1].values())} events, untraced {sum(counts[0].values())}", counts[
-        0
-    ] == counts[1]
+def plain(*program):
+    return json.loads(run(sys.executable, WORKLOADS, *program).splitlines()[-1])
 
 
-def graph(runs):
-    replays = 20
-    _, folder = runs.traced("graph", steps=replays, trace_options=["-l", "0,2", "--device-times"])
-    replayed = [row for row in runs.kernels(folder) if "replay" in row["api"]]
-    count = sum(row["count"] for row in replayed)
-    return f"{count} kernels of {replays} replays belong to their call", count >= 2 * replays
+def by_name(work):
+    """{name: [count, microseconds]}, with what the profiler adds to names of copies left out."""
+    found = {}
+    for name, count, time_us in work:
+        if name.startswith(("Memcpy", "Memset")):
+            name = name.partition(" (")[0]
+        of_name = found.setdefault(name, [0, 0.0])
+        of_name[0] += count
+        of_name[1] += time_us
+    return found
 
 
-def triton(runs):
-    steps = 10
-    _, folder = runs.traced("triton", steps=steps, trace_options=["-l", "2,3", "--device-times"])
-    count = sum(row["count"] for row in runs.kernels(folder) if row["kernel"].startswith("triton_"))
-    return f"{count} Triton kernels of {steps} calls", count >= steps
+def differences(ours, theirs):
+    """Names whose counts differ, with both."""
+    names = sorted(ours.keys() | theirs.keys())
+    counts = {name: (ours.get(name, [0])[0], theirs.get(name, [0])[0]) for name in names}
+    return {name: both for name, both in counts.items() if both[0] != both[1]}
 
 
-def nccl(runs):
-    plain = runs.plain("nccl")
-    traced, folder = runs.traced("nccl", trace_options=["-l", "2", "--device-times"])
-    collectives = [row for row in runs.kernels(folder) if row["operation"]]
-    names = sorted({f"{row['operation']} of group {row['group']}" for row in collectives})
-    # A group of one rank may copy instead.
-    return f"kernels of {', '.join(names) or 'no collective'}", plain == traced
+class Check:
+    def __init__(self, folder):
+        self.folder = folder
+        self.table = Table("gpu", "What a GPU shows", ["check", "result", "verdict"])
+        self.failed = 0
+
+    def add(self, what, result, holds):
+        self.failed += not holds
+        self.table.add(what, result, "holds" if holds else "FAILS")
+        print(f"{what}: {result}: {'holds' if holds else 'FAILS'}", flush=True)
+
+    def traced(self, *program, options):
+        return Traced(self.folder / program[0], options, program)
+
+    def same(self, what, traced, untraced):
+        same = traced.facts["digest"] == untraced["digest"]
+        self.add(f"{what}: results traced and untraced", "the same" if same else "differ", same)
+
+    def device_times(self):
+        options = ["-l", "2", "--device-times"]
+        untraced = plain("five_steps", "all")
+        traced = self.traced("five_steps", options=options)
+        self.same("GPT-2", traced, untraced)
+        ours = traced.work()
+        theirs = by_name((name, *use) for name, use in untraced["work"].items())
+        differ = differences(ours, theirs)
+        count = sum(number for number, _ in ours.values())
+        self.add(
+            "work of the device, by name, as torch.profiler's",
+            f"{count} of "
+            f"{sum(number for number, _ in theirs.values())}; differ: {differ or 'none'}",
+            not differ,
+        )
+        both = [sum(time for _, time in work.values()) for work in (ours, theirs)]
+        self.add(
+            "its time, of torch.profiler's", ratio(both[0] / both[1]), 0.9 < both[0] / both[1] < 1.1
+        )
+        lost = [text for text in traced.not_seen() if text.startswith("device times")]
+        self.add("work without a call", "; ".join(lost) or "none", not lost)
+
+        traced = self.traced("five_steps", "third", options=options)
+        untraced = plain("five_steps", "third")
+        differ = differences(traced.facts["work"], untraced["work"])
+        self.add(
+            "the program's own profile", f"differs: {differ}" if differ else "the same", not differ
+        )
+        said = [text for text in traced.not_seen() if "own profiler" in text]
+        self.add("how long it ran", "; ".join(said) or "not said", len(said) == 1)
+        self.same("GPT-2 with a profiler of its own", traced, untraced)
+
+        # Neither replays of graphs nor compiled graphs are operators.
+        for program, kernels in (("graph", 20), ("compiled", 10)):
+            traced = self.traced(program, options=["-l", "2,3", "--device-times"])
+            self.same(program, traced, plain(program))
+            lost = [text for text in traced.not_seen() if "no recorded call" in text]
+            found = sum(number for number, _ in traced.work().values())
+            said = ", ".join([str(found), *lost])
+            self.add(f"{program}: work of calls", said, found >= kernels and not lost)
+        traced = self.traced("collective", options=options)
+        self.same("NCCL, one rank", traced, plain("collective"))
+        rows = traced.json("stats")["apis"]
+        seen = sorted(row["api"] for row in rows if row["api"].startswith("c10d::"))
+        took = sum(row["device_ns"] for row in rows if row["api"] in seen) / 1000
+        self.add(f"NCCL: device time of {', '.join(seen)}", f"{took:.1f} us", took > 0)
+
+    def memory(self):
+        traced = self.traced("memory", options=["-l", "2", "--memory"])
+        untraced = plain("memory")
+        self.same("memory", traced, untraced)
+        own = {key: traced.facts[key] for key in ("requested", "allocated")}
+        self.add(
+            "the allocator's own peaks, traced and untraced",
+            own,
+            own == {key: untraced[key] for key in own},
+        )
+        devices = traced.json("memory")["devices"]
+        peak = next(
+            (row["peak_bytes"] for row in devices if row["device"].startswith("cuda")), None
+        )
+        self.add(
+            "peak of torchtrace memory, of the allocator's",
+            f"{peak} of {own}",
+            peak in own.values(),
+        )
+
+    def numbers(self):
+        traced = self.traced("five_steps", options=["-l", "2", "--numbers"])
+        self.same("GPT-2 with --numbers", traced, plain("five_steps"))
+        rows = traced.json("stats", "--numbers")["apis"]
+        noted = sum(row.get("least") is not None for row in rows)
+        self.add("operators with numbers", str(noted), noted > 10)
+
+    def costs(self):
+        """Ratios to the untraced step of the same round."""
+        subjects = {
+            "2": ["-l", "2"],
+            "2 --device-times": ["-l", "2", "--device-times"],
+            "2 --memory": ["-l", "2", "--memory"],
+        }
+        for size, steps, most in (("small", 200, 1.25), ("large", 40, 1.02)):
+            found = {name: [] for name in (*subjects, "torch.profiler")}
+            untraced = []
+            for _ in range(ROUNDS):
+                untraced.append(plain("timed_steps", size, steps)["ms"])
+                for name, options in subjects.items():
+                    step = self.traced("timed_steps", size, str(steps), options=options).facts["ms"]
+                    found[name].append(step / untraced[-1])
+                found["torch.profiler"].append(
+                    plain("timed_steps", size, steps, "all")["ms"] / untraced[-1]
+                )
+            medians = {name: statistics.median(ratios) for name, ratios in found.items()}
+            step = f"{size} step, {statistics.median(untraced):.2f} ms"
+            self.add(f"{step}: torch.profiler", ratio(medians.pop("torch.profiler")), True)
+            for name, times in medians.items():
+                self.add(f"{step}: {name} [{ratio(most)}]", ratio(times), times <= most)
 
 
-def memory(runs):
-    traced, folder = runs.traced("train", trace_options=["-l", "2", "--memory"])
-    plain = runs.plain("train")
-    report = json.loads(runs.output([TORCHTRACE, "memory", folder, "--format", "json"]))
-    devices = json.dumps(report)[:120]
-    return (
-        f"max_memory_allocated {traced['peak']}, untraced {plain['peak']}; {devices}",
-        traced == plain,
-    )
-
-
-def host_bound_cost(runs):
-    return cost(runs, "host_bound", MOST_HOST_BOUND, steps=100)
-
-
-def compute_bound_cost(runs):
-    return cost(runs, "compute_bound", MOST_COMPUTE_BOUND, steps=20)
-
-
-def cost(runs, section, most, steps):
-    plain = min(runs.plain(section, steps=steps)["ms"] for _ in range(2))
-    levels, timed = (
-        min(runs.traced(section, steps=steps, trace_options=options)[0]["ms"] for _ in range(2))
-        for options in (["-l", "2"], ["-l", "2", "--device-times"])
-    )
-    profiled = runs.plain(section, "--profile", steps=steps)["ms"]
-    text = f"{plain:.2f} ms a step; level 2 x{levels / plain:.2f}, "
-    text += f"with device times x{timed / plain:.2f}"
-    text += f", torch.profiler x{profiled / plain:.2f}; budget x{most}"
-    return text, timed <= most * plain
-
-
-CHECKS = {
-    "device times of a training step": device_times,
-    "the program's own profile": own_profiler,
-    "CUDA graphs": graph,
-    "Triton": triton,
-    "NCCL, one rank": nccl,
-    "`--memory`": memory,
-    "cost, host-bound": host_bound_cost,
-    "cost, compute-bound": compute_bound_cost,
+PARTS = {
+    "device-times": Check.device_times,
+    "memory": Check.memory,
+    "numbers": Check.numbers,
+    "costs": Check.costs,
 }
 
 
-def run_checks(checks, runs):
-    """Rows of the table: name, result, whether it holds."""
-    rows = []
-    for name, check in checks.items():
-        try:
-            text, holds = check(runs)
-        except (Failed, ValueError, KeyError, IndexError) as error:
-            text, holds = f"{type(error).__name__}: {error}", False
-        rows.append((name, text, holds))
-    return rows
-
-
-def table(rows):
-    lines = ["| check | result | holds |", "| -- | -- | -- |"]
-    for name, text, holds in rows:
-        cell = " ".join(text.replace("|", "\\|").split())
-        lines.append(f"| {name} | {cell} | {'yes' if holds else '**no**'} |")
-    return "\n".join(lines)
-
-
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--python", default=sys.executable, help="one whose torch has CUDA")
-    parser.add_argument("--only", help="checks whose names contain this")
+    parser = argparse.ArgumentParser(prog="gpu_check", description=__doc__)
+    parser.add_argument("--only", choices=PARTS, help="one part")
+    parser.add_argument("--update", metavar="PAGE", help="write the table into this page")
     options = parser.parse_args()
-    chosen = {name: check for name, check in CHECKS.items() if (options.only or "") in name}
-    began = time.monotonic()
+    if why := no_gpu():
+        print(f"gpu_check: nothing was checked: {why}")
+        return NO_GPU
     with tempfile.TemporaryDirectory(prefix="torchtrace-gpu-") as folder:
-        rows = run_checks(chosen, Runs(options.python, folder))
-    facts = "import torch; print(torch.cuda.get_device_name(0), 'torch', torch.__version__)"
-    device = subprocess.run(
-        [options.python, "-c", facts], capture_output=True, text=True, check=False
-    )
-    print(f"{device.stdout.strip()}, {time.monotonic() - began:.0f} s\n\n{table(rows)}")
-    sys.exit(0 if all(holds for _, _, holds in rows) else 1)
+        check = Check(Path(folder))
+        for name, part in PARTS.items():
+            if options.only in (None, name):
+                try:
+                    part(check)
+                except (Failed, subprocess.TimeoutExpired, KeyError) as error:
+                    check.add(name, str(error).replace("\n", " "), False)
+    print()
+    print(check.table.markdown())
+    if options.update and (missing := replace_in(options.update, [check.table])):
+        sys.exit(f"gpu_check: {options.update} has no place for {missing[0]}")
+    return 1 if check.failed else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -19,6 +19,8 @@ pytestmark = pytest.mark.torch
 # Of kernels, those of a graph, and copies of three threads.
 LAUNCHES, GRAPH = 1000 + 10_000 * 3000 + 2000, 3 * 4000
 COPIES = 500 + 100 * 5000 + 7
+FUSED = 6000  # launched by the driver's function
+ALL = LAUNCHES + GRAPH + COPIES + FUSED
 
 
 @functools.cache
@@ -51,9 +53,10 @@ def test_work_belongs_to_the_calls_that_launched_it():
         "stand_in::launch": LAUNCHES,
         "stand_in::copy": COPIES,
         "stand_in::replay": GRAPH,
+        "stand_in::fused": FUSED,
     }
     assert found == expected
-    assert [row["api"] for row in report["apis"]][:3] == list(found)
+    assert [row["api"] for row in report["apis"]][:4] == list(found)
     assert report["total_device_ns"] == sum(found.values())
     assert "device %" in tool("stats", run.folder)
 
@@ -75,18 +78,18 @@ def test_kernels():
     )
     assert (kernel["count"], kernel["device_ns"]) == (10_002 + 3, LAUNCHES + GRAPH)
     assert (copy["count"], copy["device_ns"], copy["bytes"]) == (102, COPIES, 102 * 4096)
-    assert report["total_device_ns"] == LAUNCHES + GRAPH + COPIES
+    assert rows["triton_poi_fused_sin_0", "stand_in::fused"]["device_ns"] == FUSED
+    assert report["total_device_ns"] == ALL
 
 
 def test_what_shows_calls_shows_device_times(tmp_path):
     folder = traced().folder
-    total = LAUNCHES + GRAPH + COPIES
     nodes = json.loads(tool("tree", folder, "--weight", "device", "--format", "json"))
-    assert sum(node["device_ns"] for node in nodes if node["depth"] == 0) == total
+    assert sum(node["device_ns"] for node in nodes if node["depth"] == 0) == ALL
     folded = tool("export", "flamegraph", folder, "--weight", "device").splitlines()
-    assert sum(int(line.rsplit(" ", 1)[1]) for line in folded) == total
+    assert sum(int(line.rsplit(" ", 1)[1]) for line in folded) == ALL
     calls = csv.DictReader(tool("export", "csv", "--calls", folder).splitlines())
-    assert sum(int(call["device_ns"]) for call in calls if call["depth"] == "0") == total
+    assert sum(int(call["device_ns"]) for call in calls if call["depth"] == "0") == ALL
     timing = json.loads(tool("export", "timing", folder))
     assert timing["stand_in::replay"]["TotalDeviceTime(ms)"] == GRAPH / 1e6
 
@@ -101,12 +104,12 @@ def test_streams_of_a_chrome_trace():
     slices = [event for event in events if event["ph"] == "X"]
     kernels = [event for event in slices if event["cat"] == "kernel"]
     copies = [event for event in slices if event["cat"] == "gpu_memcpy"]
-    assert (len(kernels), len(copies)) == (10_005, 102)
+    assert (len(kernels), len(copies)) == (10_006, 102)
     assert {event["tid"] for event in kernels} == {7} and {event["pid"] for event in copies} == {1}
     launches = {e["args"]["correlation"]: e for e in slices if e["cat"] == "cuda_runtime"}
     calls = {e["args"]["External id"]: e for e in slices if e["cat"] == "cpu_op"}
     # The nodes of a graph have one launch.
-    assert len(launches) == 10_003 + 102
+    assert len(launches) == 10_004 + 102
     for event in kernels + copies:
         launch = launches[event["args"]["correlation"]]
         call = calls[event["args"]["External id"]]
@@ -139,7 +142,7 @@ def test_the_programs_profiler_comes_first():
     run = traced()
     before, during, events, after, end = run.stdout.splitlines()
     # Kinds and launching functions that are recorded, and calls that the thread is in.
-    assert before == after == "6 1"
+    assert before == after == "7 1"
     assert (during, end) == ("0 0", "end")
     # Its profile is that of an untraced run.
     assert "('stand_in::launch', 1)" in events

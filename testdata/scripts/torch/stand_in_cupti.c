@@ -1,11 +1,24 @@
-// A stand-in for libcupti, whose "device" runs what is launched at once: records as CUDA 12 writes them, in buffers that
-// it asks its client for.
+// A stand-in for libcupti, whose "device" runs what is launched at once: records as CUDA 12 writes them, in buffers
+// that it asks its client for.
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-enum { kKernel = 10, kMemcpy = 1, kExternal = 39, kRuntime = 5, kKinds = 64, kCustom2 = 5, kDepth = 64, kLaunchKernel = 211, kLaunchNs = 100, kStartsAfterNs = 700 };
+enum {
+  kKernel = 10,
+  kMemcpy = 1,
+  kExternal = 39,
+  kDriver = 4,
+  kRuntime = 5,
+  kKinds = 64,
+  kCustom2 = 5,
+  kDepth = 64,
+  kLaunchKernel = 211,
+  kDriverLaunchKernel = 307,
+  kLaunchNs = 100,
+  kStartsAfterNs = 700
+};
 typedef void (*Requested)(uint8_t**, size_t*, size_t*);
 typedef void (*Completed)(void*, uint32_t, uint8_t*, size_t, size_t);
 
@@ -13,7 +26,7 @@ static Requested requested;
 static Completed completed;
 static uint64_t (*timestamp)(void);
 static char enabled[kKinds];
-static char launches_recorded;
+static char launches_recorded, driver_launches_recorded;
 static uint8_t* buffer;
 static size_t room, used, dropped;
 static uint32_t correlation;
@@ -22,7 +35,8 @@ static __thread uint64_t ids[kDepth];
 static __thread int depth;
 
 static void take(void) {
-  while (__sync_lock_test_and_set(&lock, 1)) {}
+  while (__sync_lock_test_and_set(&lock, 1)) {
+  }
 }
 static void release(void) { __sync_lock_release(&lock); }
 
@@ -32,13 +46,17 @@ int cuptiActivityRegisterTimestampCallback(uint64_t (*t)(void)) { return timesta
 int cuptiActivityEnable(int kind) { return enabled[kind] = 1, 0; }
 int cuptiActivityDisable(int kind) {
   if (kind == kRuntime) launches_recorded = 0;
+  if (kind == kDriver) driver_launches_recorded = 0;
   return enabled[kind] = 0, 0;
 }
 int cuptiActivityEnableRuntimeApi(uint32_t function, uint8_t enable) {
   if (function == kLaunchKernel) launches_recorded = enable;
   return 0;
 }
-int cuptiActivityEnableDriverApi(uint32_t function, uint8_t enable) { return 0; }
+int cuptiActivityEnableDriverApi(uint32_t function, uint8_t enable) {
+  if (function == kDriverLaunchKernel) driver_launches_recorded = enable;
+  return 0;
+}
 int cuptiActivityPushExternalCorrelationId(int kind, uint64_t id) {
   if (kind != kCustom2 || depth == kDepth) return 1;
   return ids[depth++] = id, 0;
@@ -66,7 +84,7 @@ int cuptiActivityFlushAll(uint32_t flag) {
 
 static size_t bytes_of(const uint8_t* record) {
   const int kind = *(const int*)record;
-  return kind == kKernel ? 208 : kind == kMemcpy ? 88 : kind == kRuntime ? 40 : 24;
+  return kind == kKernel ? 208 : kind == kMemcpy ? 88 : kind == kRuntime || kind == kDriver ? 40 : 24;
 }
 int cuptiActivityGetNextRecord(uint8_t* from, size_t valid, uint8_t** record) {
   uint8_t* const next = *record == NULL ? from : *record + bytes_of(*record);
@@ -93,12 +111,12 @@ static void append_id(uint64_t id, uint32_t of) {
   append(record);
 }
 
-// What launches it: the innermost call's number, then the function of the runtime.
-static void append_launch(uint32_t of, uint64_t at) {
+// What launches it: the innermost call's number, then the function of the runtime, or of the driver.
+static void append_launch(uint32_t of, uint64_t at, int driver) {
   append_id(ids[depth - 1], of);
   uint8_t record[40] = {0};
-  *(int*)record = kRuntime;
-  *(uint32_t*)(record + 4) = kLaunchKernel;
+  *(int*)record = driver ? kDriver : kRuntime;
+  *(uint32_t*)(record + 4) = driver ? kDriverLaunchKernel : kLaunchKernel;
   *(uint64_t*)(record + 8) = at;
   *(uint64_t*)(record + 16) = at + kLaunchNs;
   *(uint32_t*)(record + 32) = of;
@@ -125,25 +143,27 @@ static void append_work(int kind, int device, int stream, uint64_t start, uint64
   append(record);
 }
 
-// For the program that is traced. `ns`: how long it runs; 0: it doesn't end. `nodes`: of the graph that is launched, one
-// after the other; 1: it is none.
-void stand_in_launch(int kind, int device, int stream, uint64_t ns, uint64_t bytes, const char* name, int nodes) {
+// For the program that is traced. `ns`: how long it runs; 0: it doesn't end. `nodes`: of the graph that is launched,
+// one after the other; 1: it is none. `driver`: launched by the driver's function, as Triton does, and NCCL.
+void stand_in_launch(int kind, int device, int stream, uint64_t ns, uint64_t bytes, const char* name, int nodes,
+                     int driver) {
   if (!enabled[kind]) return;
   take();
   const uint32_t of = ++correlation;
-  const int tells = depth > 0 && enabled[kExternal] && (launches_recorded || enabled[kRuntime]);
+  const int tells = depth > 0 && enabled[kExternal] &&
+                    (driver ? driver_launches_recorded || enabled[kDriver] : launches_recorded || enabled[kRuntime]);
   const uint64_t at = timestamp();
   // In either order, as CUPTI does.
-  if (tells && of % 2 == 0) append_launch(of, at);
+  if (tells && of % 2 == 0) append_launch(of, at, driver);
   for (int i = 0; i < nodes; ++i) {
     append_work(kind, device, stream, at + kStartsAfterNs + i * ns, ns, bytes, name, of);
   }
-  if (tells && of % 2 != 0) append_launch(of, at);
+  if (tells && of % 2 != 0) append_launch(of, at, driver);
   release();
 }
 void stand_in_drop(int records) { dropped += records; }
 int stand_in_enabled(void) {
-  int count = launches_recorded;
+  int count = launches_recorded + driver_launches_recorded;
   for (int i = 0; i < kKinds; ++i) count += enabled[i];
   return count;
 }

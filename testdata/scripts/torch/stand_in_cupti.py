@@ -7,33 +7,40 @@ import threading
 
 library = ctypes.CDLL(sys.argv[1])
 INT, LONG, TEXT = ctypes.c_int, ctypes.c_uint64, ctypes.c_char_p
-library.stand_in_launch.argtypes = [INT, INT, INT, LONG, LONG, TEXT, INT]
+library.stand_in_launch.argtypes = [INT, INT, INT, LONG, LONG, TEXT, INT, INT]
 
 import torch
 from torch.profiler import ProfilerActivity, profile
 
 KERNEL, COPY = 10, 1
-NAME = ctypes.c_char_p(b"a_kernel<float>")  # lives as long as the process
+# They live as long as the process.
+NAME, TRITON = ctypes.c_char_p(b"a_kernel<float>"), ctypes.c_char_p(b"triton_poi_fused_sin_0")
 
 ops = torch.library.Library("stand_in", "DEF")
 ops.define("launch(Tensor x, int ns) -> Tensor")
 ops.define("copy(Tensor x, int ns) -> Tensor")
 ops.define("replay(Tensor x) -> Tensor")
+ops.define("fused(Tensor x) -> Tensor")
 ops.define("look(Tensor x) -> Tensor")
 
 
 def launch(x, ns):
-    library.stand_in_launch(KERNEL, 0, 7, ns, 0, NAME, 1)
+    library.stand_in_launch(KERNEL, 0, 7, ns, 0, NAME, 1, 0)
     return x.clone()
 
 
 def copy(x, ns):
-    library.stand_in_launch(COPY, 1, 8, ns, 4096, None, 1)
+    library.stand_in_launch(COPY, 1, 8, ns, 4096, None, 1, 0)
     return x.clone()
 
 
 def replay(x):
-    library.stand_in_launch(KERNEL, 0, 7, 4000, 0, NAME, 3)
+    library.stand_in_launch(KERNEL, 0, 7, 4000, 0, NAME, 3, 0)
+    return x.clone()
+
+
+def fused(x):
+    library.stand_in_launch(KERNEL, 0, 7, 6000, 0, TRITON, 1, 1)
     return x.clone()
 
 
@@ -42,7 +49,7 @@ def look(x):
     return x.clone()
 
 
-for function in (launch, copy, replay, look):
+for function in (launch, copy, replay, fused, look):
     ops.impl(function.__name__, function, "CPU")
 x = torch.ones(2)
 
@@ -60,7 +67,7 @@ def copy_and_stay():
 torch.ops.stand_in.look(x)
 torch.ops.stand_in.launch(x, 1000)
 torch.ops.stand_in.copy(x, 500)
-library.stand_in_launch(KERNEL, 0, 7, 77, 0, NAME, 1)  # in no call
+library.stand_in_launch(KERNEL, 0, 7, 77, 0, NAME, 1, 0)  # in no call
 with profile(activities=[ProfilerActivity.CPU]) as profiled:
     torch.ops.stand_in.look(x)
     torch.ops.stand_in.launch(x, 1)  # not seen
@@ -72,6 +79,7 @@ ended = threading.Thread(target=torch.ops.stand_in.copy, args=(x, 7))
 ended.start()
 ended.join()
 torch.ops.stand_in.replay(x)
+torch.ops.stand_in.fused(x)
 for _ in range(10_000):
     torch.ops.stand_in.launch(x, 3000)
 if (child := os.fork()) == 0:

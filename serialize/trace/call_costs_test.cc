@@ -1,4 +1,4 @@
-#include "serialize/reports/call_costs.h"
+#include "serialize/trace/call_costs.h"
 
 #include <map>
 #include <utility>
