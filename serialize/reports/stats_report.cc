@@ -348,7 +348,7 @@ class StatsReport {
       GlobalConfig& config = configs_.emplace_back(GlobalConfig{identity, ReadConfigHead(identity)});
       CallShapes shapes;
       if (costs_) shapes = shape_rules_.Find(ReadableConfig(identity));
-      config.cost = {shapes.cost, shapes.lacks_formula};
+      config.cost = {shapes.cost, shapes.lacks_formula, /*whole=*/shapes.own && shapes.cost.flops.has_value()};
       if (!by_place()) config.row = FindRow(at->second, shapes, config);
     }
     return at->second;
@@ -686,7 +686,8 @@ class StatsReport {
     std::vector<int64_t> walls_ns;
     std::vector<const std::string*> names;
     for (const StatsPlace& place : places_.all()) {
-      if (!place.wall_ns.has_value()) continue;
+      const double number = place.number.value_or(0);
+      if (!place.wall_ns.has_value() || number <= static_cast<double>(options_.skip_steps)) continue;
       walls_ns.push_back(*place.wall_ns);
       names.push_back(&place.text);
     }
