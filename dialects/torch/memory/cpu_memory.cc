@@ -16,9 +16,8 @@ c10::Allocator* g_own = nullptr;
 c10::DeleterFnPtr g_free = nullptr;
 
 void NoteCpuMemory(bool freed, const void* address, size_t bytes) {
-  if (address == nullptr || !Recorder::SessionIsOn()) return;
   ThreadState& thread = t_thread;
-  if (thread.suspended != 0 || (thread.recorder == nullptr && !thread.Recording())) return;
+  if (address == nullptr || !thread.InSession()) return;
   thread.recorder->Memory({freed, {}, reinterpret_cast<uintptr_t>(address), bytes});
 }
 
