@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import subprocess
 
 import pytest
 
@@ -262,84 +261,6 @@ def test_tags_of_a_real_program(tmp_path):
     wrong = tool.torchtrace("dump", out, "--where", "tag(stpe) = 1", cwd="/")
     assert wrong.status == 2 and wrong.out == ""
     assert "no call of the trace has a tag named stpe, did you mean step?" in wrong.err
-
-
-# The products that torch counts, and attention by its formulas: torch doesn't count the CPU kernel.
-FLOPS = """
-import json, sys, torch
-from torch.utils import flop_counter
-F = torch.nn.functional
-
-def leaf(*shape):
-    return torch.ones(shape, requires_grad=True)
-
-def work():
-    x, w = leaf(2, 6, 9, 8), leaf(4, 6, 3, 2)
-    y = F.conv2d(x, w, leaf(4), stride=(2, 1), padding=1, dilation=(1, 2))
-    y = y + F.conv2d(F.conv_transpose2d(y, leaf(4, 6, 3, 3), stride=2), leaf(4, 6, 3, 3), stride=2)
-    y.sum().backward()
-    F.conv1d(leaf(3, 8, 20), leaf(4, 4, 5), groups=2)
-    a, b = leaf(2, 3, 4, 5), leaf(3, 5, 6)
-    loss = (a @ b).sum() + F.linear(a, leaf(7, 5), leaf(7)).sum()
-    loss = loss + torch.baddbmm(leaf(4, 6), leaf(3, 4, 5), b).sum()
-    loss.backward()
-    with torch.no_grad():
-        torch.einsum("bij,bkj->bik", leaf(2, 3, 4), leaf(2, 5, 4))
-
-def attention():
-    q, k, v = leaf(2, 4, 16, 8), leaf(2, 4, 12, 8), leaf(2, 4, 12, 8)
-    F.scaled_dot_product_attention(q, k, v).sum().backward()
-
-if sys.argv[1] == "count":
-    with flop_counter.FlopCounterMode(display=False) as mode:
-        work()
-    q, k = (2, 4, 16, 8), (2, 4, 12, 8)
-    forward = flop_counter.sdpa_flop_count(q, k, k)
-    backward = flop_counter.sdpa_backward_flop_count(q, q, k, k)
-    print(json.dumps([mode.get_total_flops(), forward, backward]))
-else:
-    work()
-    attention()
-"""
-
-
-@pytest.mark.torch
-def test_flops_are_those_of_flop_counter(tmp_path):
-    script = tmp_path / "flops.py"
-    script.write_text(FLOPS)
-    counted = subprocess.run(
-        [tool.PYTHON, script, "count"],
-        env=tool.environment(),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    total, forward, backward = json.loads(counted.stdout)
-    out = tmp_path / "out"
-    run = tool.torchtrace(
-        "run",
-        "-qo",
-        out,
-        "-l1,2",
-        "--formats=none",
-        "--python",
-        tool.PYTHON,
-        script,
-        "trace",
-        cwd=tmp_path,
-    )
-    assert run.status == 0, run.err
-    data = stats_json(out, "--by", "shapes", "--level", "2")
-    attention = {row["api"]: row["flops"] for row in data["shapes"] if "dot_product" in row["api"]}
-    flash = "aten::_scaled_dot_product_flash_attention_for_cpu"
-    assert attention == {flash: forward, f"{flash}_backward": backward}
-    assert data["by_level"][0]["total_flops"] - forward - backward == total
-
-    own = tmp_path / "own.yaml"
-    own.write_text("- {names: [mm], flops: 7}\n")
-    rows = stats_json(out, "--flops", own, "--level", "2")["apis"]
-    products = {row["api"]: row["flops"] / row["calls"] for row in rows if row["flops"]}
-    assert products["aten::mm"] == 7 < products["aten::addmm"]
 
 
 def test_unreadable_rules_of_ones_own(tmp_path):

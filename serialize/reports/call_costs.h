@@ -25,6 +25,7 @@ struct CallCost {
 struct ConfigCost {
   CallCost cost;
   bool lacks_formula = false;  // it costs FLOPs, but how many is not known
+  bool whole = false;          // its FLOPs are also those of all calls inside it
 
   bool none() const { return !cost.flops.has_value() && !cost.bytes.has_value() && !lacks_formula; }
 };
@@ -48,8 +49,11 @@ struct CostSum {
 
 // Says of each call of a thread that ends whether its cost counts. Calls that raised cost nothing.
 //
-// Among calls of one level, the outermost ones count. Among those of all levels, operators do (levels 2 and 4): they
-// are what ran, on each thread. Other calls count where no operator inside them does.
+// Of FLOPs, the innermost calls' count, in each level and in all: they are what ran. A call around them may be a part
+// of it, or see tensors of other sizes (torch.func.vmap's show one example).
+//
+// Of bytes, the outermost calls' count: what is inside may be only a part of their work. Among those of all levels,
+// operators do (levels 2 and 4), on each thread; other calls count where no operator inside them does.
 class CostNesting {
  public:
   struct Call {
@@ -80,13 +84,17 @@ class CostNesting {
   struct Nest {
     std::array<Group, UINT8_MAX + 1> levels;
     Group operators, others;
-    uint64_t counted_operators = 0;
+    std::array<uint64_t, UINT8_MAX + 1> counted_of_level = {};  // calls so far
+    uint64_t counted = 0, counted_operators = 0;
+    uint32_t whole = 0;  // calls under way
   };
   // How a call lay in a nest when it began.
   struct Start {
     bool outermost_of_level = false;
     bool outermost = false;
-    uint64_t seen_of_level = 0, seen_operators = 0, seen_others = 0, counted_operators = 0;
+    bool in_whole = false;
+    uint64_t seen_of_level = 0, seen_operators = 0, seen_others = 0;
+    uint64_t counted_of_level = 0, counted = 0, counted_operators = 0;
   };
   struct Open {
     Call call;
@@ -96,8 +104,9 @@ class CostNesting {
 
   static bool IsOperator(uint8_t level) { return level == kDispatchLevel || level == kRecordLevel; }
   static Start Begin(uint8_t level, bool known, Nest* nest);
-  static void End(const Open& open, bool raised, const Start& start, std::optional<double> CallCost::* amount,
-                  Nest* nest, CostSum* of_level, CostSum* of_trace);
+  static void End(uint8_t level, Nest* nest);
+  void CountFlops(const Open& open, CostSum* of_level, CostSum* of_trace);
+  void CountBytes(const Open& open, CostSum* of_level, CostSum* of_trace);
   void CountLacking(const Open& open, CostSum* of_level, CostSum* of_trace) const;
   void CloseLast(bool raised, const Count& count);
 

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "serialize/base/text.h"
+#include "serialize/forms/call_labels.h"
 #include "serialize/forms/forms.h"
 #include "serialize/model/config.h"
 #include "serialize/model/levels.h"
@@ -23,6 +24,9 @@ constexpr std::string_view kEngineCalls[] = {"torch.Tensor.backward", "torch._te
                                              "torch.autograd.graph._engine_run_backward"};
 // Optimizers on lists of tensors, but not, say, `_fused_sdp_choice`.
 constexpr std::array<std::string_view, 3> kLists = {"_foreach_", "_fused_ada", "_fused_sgd"};
+
+// Modules that torch.compile makes of the program's code, and torch.fx of the program's modules.
+constexpr std::string_view kGraphModules = "torch.fx.graph_module.GraphModule.";
 
 bool Contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
@@ -53,6 +57,11 @@ const ModuleOwners::Kind& ModuleOwners::KindOf(ConfigId config) {
   if (kind.what != What::kUnknown) return kind;
   kind.module = places_.module(config);
   kind.what = kind.module == kNoPlace ? WhatOf(config) : What::kModule;
+  const std::string_view identity = trace_.identity(config);
+  if (kind.what == What::kModule && ReadConfigHead(identity).api.starts_with(kGraphModules) &&
+      ModuleLabelOf(identity).model.empty()) {
+    kind.what = What::kGraph;
+  }
   return kind;
 }
 
@@ -111,6 +120,9 @@ PlacedCall ModuleOwners::Of(const CallRecord& entry) {
   switch (kind.what) {
     case What::kModule:
       choose(kind.module);
+      break;
+    case What::kGraph:
+      if (own.owner == kNoPlace) choose(kind.module);
       break;
     case What::kOptimizer:
       choose(places_.optimizer());

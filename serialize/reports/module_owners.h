@@ -40,6 +40,7 @@ class ModuleOwners {
     kUnknown,
     kOther,
     kModule,
+    kGraph,       // a module of no model: it belongs to the one around
     kOptimizer,   // the calls inside are an optimizer's
     kList,        // an operator on lists of tensors: an optimizer's unless it is in a module
     kEngine,      // the calls inside are of a backward pass

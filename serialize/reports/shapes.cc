@@ -308,6 +308,7 @@ absl::StatusOr<ShapeRules> ShapeRules::WithOwn(const std::string& text, const st
         name, " has no rules: write some as - {names: [\"mylib::op\"], call: \"x[M, K]\", flops: \"2 * M * K\"}"));
   }
   // The first rule that fits applies.
+  for (Rule& rule : own->rules_) rule.own = true;
   ShapeRules rules = BuiltIn();
   rules.rules_.insert(rules.rules_.begin(), own->rules_.begin(), own->rules_.end());
   rules.costly_.Add(own->costly_);
@@ -602,6 +603,7 @@ CallShapes ShapeRules::FindSizes(const Config& config) {
                                                                                          : std::nullopt;
     };
     shapes.cost = {amount(rule.flops), amount(rule.bytes)};
+    shapes.own = rule.own;
     return shapes;
   }
   return {};

@@ -29,6 +29,7 @@ struct CallSize {
 struct CallShapes {
   // The API costs FLOPs, but there is no formula for this call.
   bool lacks_formula = false;
+  bool own = false;             // by a rule of the user's
   std::vector<CallSize> sizes;  // empty: no rule matches this call
   std::string dtype;            // with `sizes`: of the first floating-point tensor, else of the first tensor
   CallCost cost;
@@ -38,8 +39,8 @@ struct CallShapes {
 class ShapeRules {
  public:
   static ShapeRules BuiltIn();
-  // The rules of `text` before the built-in ones, which they replace where both fit. InvalidArgument as from Parse,
-  // after `name`.
+  // The rules of `text`, the user's own, before the built-in ones, which they replace where both fit. InvalidArgument
+  // as from Parse, after `name`.
   static absl::StatusOr<ShapeRules> WithOwn(const std::string& text, const std::string& name);
   // InvalidArgument with the line and what is wrong there.
   static absl::StatusOr<ShapeRules> Parse(const std::string& text);
@@ -68,6 +69,7 @@ class ShapeRules {
     std::vector<std::string> names;
     GlobFilter groups;
     bool einsum = false;
+    bool own = false;
     std::vector<Parameter> parameters;
     std::vector<std::pair<std::string, Formula>> let;
     std::optional<Formula> condition, flops, bytes;

@@ -348,7 +348,7 @@ class StatsReport {
       GlobalConfig& config = configs_.emplace_back(GlobalConfig{identity, ReadConfigHead(identity)});
       CallShapes shapes;
       if (costs_) shapes = shape_rules_.Find(ReadableConfig(identity));
-      config.cost = {shapes.cost, shapes.lacks_formula};
+      config.cost = {shapes.cost, shapes.lacks_formula, /*whole=*/shapes.own && shapes.cost.flops.has_value()};
       if (!by_place()) config.row = FindRow(at->second, shapes, config);
     }
     return at->second;
