@@ -15,7 +15,7 @@ pytestmark = pytest.mark.torch
 
 # Each function is a part of one process with a trace of its own, named like it.
 PROGRAM = """
-import copy, os, pickle, sys, threading, time, weakref
+import copy, functools, os, pickle, sys, threading, time, weakref
 import torch, torchtrace
 from torch import nn
 
@@ -36,6 +36,8 @@ def plain():
     torch.zeros(7)
     train(5, torch.optim.SGD(of.parameters()), of)
     torch.zeros(8)
+
+plain.options = {"memory": True}
 
 def no_end():
     of = model()
@@ -84,6 +86,25 @@ def lbfgs():
             return loss
         optimizer.step(closure)
 
+# As accelerate and Lightning do it: an optimizer around another one, closures, a scheduler that
+# wraps `step`, batches that accumulate, a validation in between.
+def wrapped():
+    class Around(torch.optim.Optimizer):
+        def __init__(self, optimizer): self.optimizer = optimizer
+        def step(self, closure=None): return self.optimizer.step(closure)
+    of = model()
+    optimizer = torch.optim.AdamW(of.parameters())
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0)
+    def closure(batches):
+        for i in range(batches): loss_of(of).backward()
+        return loss_of(of)
+    for i in range(4):
+        Around(optimizer).step(functools.partial(closure, 2))
+        scheduler.step()
+        optimizer.zero_grad()
+        if i == 1:
+            with torch.no_grad(): of(torch.ones(5, 4))
+
 def own_classes():
     class Base(torch.optim.SGD):
         def step(self, closure=None): return super().step(closure)
@@ -114,14 +135,14 @@ def on_forward():
     for i in range(4):
         loss_of(of).backward()
         if i % 2: optimizer.step()
-on_forward.step_on = "forward"
+on_forward.options = {"step_on": "forward"}
 
 def on_api():
     for i in range(3):
         torch.add(torch.ones(1), 1)
         json_module.dumps({})
 import json as json_module
-on_api.step_on = "json.dumps"
+on_api.options = {"step_on": "json.dumps"}
 
 def tagged():
     of = model()
@@ -154,11 +175,44 @@ def forked():
     assert os.wait()[1] == 0
     train(2, optimizer, of)
 
+def some_steps():
+    of = model()
+    train(6, torch.optim.SGD(of.parameters()), of)
+    torch.zeros(8)
+some_steps.options = {"steps": "2-3,5"}
+
+def no_more_steps():
+    plain()
+no_more_steps.options = {"max_steps": 2}
+
+def first_module():
+    for i in range(3): model()(torch.ones(1, 4))
+first_module.options = {
+    "steps": "-1",
+    "levels": [3],
+    "frames": "modules",
+    "step_on": "forward",
+}
+
+def some_tagged():
+    for i in range(4):
+        with torchtrace.annotate(step=10 * i): torch.ones(2)
+        torch.zeros(3)
+some_tagged.options = {"steps": "10-20", "max_steps": 1}
+
+def some_forked():
+    forked()
+some_forked.options = {"steps": "2"}
+
+def too_few():
+    forward()
+too_few.options = {"steps": "9", "memory": True}
+
 if __name__ == "__main__":
     for part in sys.argv[1:]:
         of = globals()[part]
-        keywords = {"step_on": of.step_on} if hasattr(of, "step_on") else {}
-        with torchtrace.trace(part, levels=[1], formats="none", **keywords): of()
+        options = {"levels": [1], "formats": "none", **getattr(of, "options", {})}
+        with torchtrace.trace(part, **options): of()
 """
 
 PARTS = [
@@ -201,6 +255,7 @@ BEFORE, AFTER = "before the first", "after the last"
         ("one_after_another", [BEFORE, "1", "2", "3", "4", "5", "6"]),
         ("scaler", [BEFORE, "1", "2", "3", "4", "5", "6"]),
         ("lbfgs", [BEFORE, "1", "2"]),
+        ("wrapped", [BEFORE, "1", "2", "3", "4"]),
         ("own_classes", [BEFORE, "1", "2", "3"]),
         ("forward", [BEFORE, "1", "2", "3", "4", AFTER]),
         ("on_forward", [BEFORE, "1", "2", "3", "4", AFTER]),
@@ -208,6 +263,11 @@ BEFORE, AFTER = "before the first", "after the last"
         ("on_api", [BEFORE, "2", "3"]),
         ("tagged", [BEFORE, "0", "1", "0", "1", "between steps"]),
         ("threads", [BEFORE, "1", "2"]),
+        ("some_steps", ["2", "3", "5"]),
+        ("no_more_steps", [BEFORE, "1", "2"]),
+        ("first_module", ["1"]),
+        ("some_tagged", ["10"]),
+        ("some_forked", ["2"]),
     ],
 )
 def test_steps_end_with(part, expected):
@@ -232,6 +292,14 @@ def test_a_row_is_a_step(tmp_path):
     times = report["step_times"]
     assert times["steps"] == 5 and times["p99_ns"] == rows["4"]["wall_ns"]
     assert "4" in [each["step"] for each in times["long"]]
+    by_memory = stats("plain", "--sort", "memory")["steps"]
+    assert [row["allocated_bytes"] for row in by_memory] == sorted(
+        (row["allocated_bytes"] for row in rows.values()), reverse=True
+    )
+    assert rows["3"]["allocated_bytes"] > 0
+    by_flops = stats("plain", "--sort", "flops")["steps"]
+    assert len({row["flops"] for row in by_flops if row["number"]}) == 1
+    assert by_flops[0]["flops"] > 0
     text = tool.torchtrace("stats", "plain", "--by", "step", cwd=folder()).out
     assert "5 steps: mean " in text and "; long: step" in text and "(after the last)" in text
 
@@ -241,6 +309,32 @@ def test_a_forked_process_counts_its_own_steps():
     # 2 and 2 of the parent, 3 of the child.
     assert [name for name in rows if name.isdecimal()] == ["1", "2", "3", "4"]
     assert rows["2"]["calls"] == 2 * rows["4"]["calls"]
+
+
+def test_only_the_steps_asked_for_are_recorded():
+    chosen = stats("some_steps")
+    # Also the last one before nothing is recorded has an end.
+    assert all(row["wall_ns"] > row["time_ns"] for row in chosen["steps"])
+    assert {row["calls"] for row in chosen["steps"]} == {stats("plain")["steps"][2]["calls"]}
+    # The root module is in its step, though the step begins with it.
+    called = tool.torchtrace("stats", "first_module", "--format", "csv", cwd=folder()).out
+    assert "torch.nn.Sequential,3,1," in called
+    # The second step of both processes.
+    assert stats("some_forked")["total_calls"] == stats("forked")["steps"][2]["calls"]
+    info = tool.torchtrace("info", "some_steps", cwd=folder()).out
+    assert "any calls in steps that --steps 2-3,5 leaves out" in info
+    run = json.loads((folder() / "some_steps" / "run.json").read_text())
+    assert run["steps"] == "2-3,5"
+    run = json.loads((folder() / "too_few" / "run.json").read_text())
+    # The process had optimizers before.
+    assert run["not_seen"] == [
+        "steps 9: the program ended in step 1, as no optimizer stepped "
+        "(--step-on forward counts calls of modules)"
+    ]
+    assert run["counts"]["calls"] == 0
+    # What was allocated without a call is known.
+    ended = tool.torchtrace("memory", "too_few", cwd=folder())
+    assert ended.status == 0 and "peak" in ended.out, ended
 
 
 def test_tags_of_the_program_stay_its_own(tmp_path):
@@ -286,7 +380,13 @@ def test_steps_are_skipped(tmp_path):
 def test_a_trace_without_steps(tmp_path):
     (tmp_path / "mine.py").write_text("def f(): pass\n")
     words = ("run", "-q", "-fo", "out", "-l", "0", "--library", "mine", "--python", tool.PYTHON)
-    ended = tool.torchtrace(*words, "-c", "import mine; mine.f()", cwd=tmp_path)
+    program = ("-c", "import mine; mine.f()")
+    ended = tool.torchtrace(*words, "--steps", "3", "--max-steps", "2", *program, cwd=tmp_path)
+    assert ended.status == 0, ended
+    run = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert (run["steps"], run["max_steps"], run["counts"]["calls"]) == ("3", 2, 0)
+    assert run["not_seen"] == ["steps 3: the program had no steps"]
+    ended = tool.torchtrace(*words, *program, cwd=tmp_path)
     assert ended.status == 0, ended
     ended = tool.torchtrace("stats", "out", "--by", "step", cwd=tmp_path)
     assert ended.status == 2 and "out has no steps: no optimizer stepped" in ended.err, ended
@@ -295,12 +395,15 @@ def test_a_trace_without_steps(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("value", "message"),
+    ("option", "value", "message"),
     [
-        ("optimiser", "'optimiser' is not auto, optimizer, forward or the name of an API"),
-        ("__main__.f", "a function of the program itself"),
+        ("step-on", "optimiser", "'optimiser' is not auto, optimizer, forward or the name of"),
+        ("step-on", "__main__.f", "a function of the program itself"),
+        ("steps", "5-3", '"5-3" ends before it begins; 3-5?'),
+        ("steps", "@file", '"@file" is not a list of steps'),
+        ("max-steps", "0", "--max-steps"),
     ],
 )
-def test_bad_values(value, message, tmp_path):
-    ended = tool.torchtrace("run", "--step-on", value, "-c", "pass", cwd=tmp_path)
+def test_bad_values(option, value, message, tmp_path):
+    ended = tool.torchtrace("run", f"--{option}", value, "-c", "pass", cwd=tmp_path)
     assert ended.status == 125 and message in ended.err, ended

@@ -144,6 +144,12 @@ absl::StatusOr<std::string> CheckedStepOn(const std::string& text) {
   return text;
 }
 
+absl::StatusOr<std::string> CheckedSteps(const std::string& text) {
+  if (text.empty()) return absl::InvalidArgumentError("\"\" is not a list of steps, 7 or 1,10-12");
+  if (absl::Status status = CheckSteps(text); !status.ok()) return status;
+  return text;
+}
+
 std::vector<std::string> StepOnNames() { return {kStepOnAuto, kStepOnOptimizer, kStepOnForward}; }
 
 std::unique_ptr<App> MakeRunApp(RunOptions* options) {
@@ -201,6 +207,10 @@ std::unique_ptr<App> MakeRunApp(RunOptions* options) {
        "What ends a step: optimizer, forward (an outermost call of a module), or an API's name (default: auto, the "
        "optimizer that steps first; where none does, forward) (see docs/STATS.md)",
        Completed(Checked([](const std::string& text) { return CheckedStepOn(text); }), StepOnNames)},
+      {kCapture, "--steps", &recording.steps, "STEPS", "Record only these steps of each process: 10-12, 7, 10-, 1,4-6",
+       Checked([](const std::string& text) { return CheckedSteps(text); })},
+      {kCapture, "--max-steps", &recording.max_steps, "N",
+       "Record until N steps of a process have ended (of --steps, if given); the program goes on", IsCount(1)},
       {kCapture, "--max-size", &recording.max_size, "BYTES",
        "Once the logs of all processes together take BYTES (500MB), count calls instead of listing them: configs and "
        "counts stay exact (default: 0, no limit)",

@@ -105,11 +105,11 @@ def _not_negative(number, name, what):
     return number
 
 
-def _limit(number, name):
-    """A number of calls; 0: no limit."""
+def _limit(number, name, what="calls"):
+    """A number of them; 0: no limit."""
     if number is None:
         return 0
-    number = _not_negative(number, name, "calls")
+    number = _not_negative(number, name, what)
     if number == 0:
         raise ValueError(f"{name} is 0: at least 1 is expected, or None")
     return number
@@ -223,6 +223,8 @@ class Trace:
         sample=1.0,
         max_calls=None,
         step_on="auto",
+        steps=None,
+        max_steps=None,
         max_size=0,
         stacks=None,
         stack_format="short",
@@ -272,6 +274,8 @@ class Trace:
             "sample": _part(sample, "sample"),
             "max_calls": _limit(max_calls, "max_calls"),
             "step_on": step_on,
+            "steps": "" if steps is None else str(steps),
+            "max_steps": _limit(max_steps, "max_steps", "steps"),
             "max_size": _size(max_size, "max_size"),
             "stacks": _which(stacks, "stacks", "first"),
             "stack_format": stack_format,

@@ -781,9 +781,11 @@ class RankDiff {
     for (const RankedRun& run : runs_) {
       for (const Rank& rank : run.ranks) {
         const ProcessMetadata& known = trace_->processes()[rank.process].known;
-        if (known.windows.empty() && !known.paused) continue;
-        notes_.push_back(absl::StrCat("the trace of rank ", rank.rank, " lacks calls (",
-                                      known.windows.empty() ? "paused" : absl::StrJoin(known.windows, ", "),
+        std::vector<std::string> why = known.windows;
+        if (!known.step_window.empty()) why.push_back(known.step_window);
+        if (why.empty() && known.paused) why.emplace_back("paused");
+        if (why.empty()) continue;
+        notes_.push_back(absl::StrCat("the trace of rank ", rank.rank, " lacks calls (", absl::StrJoin(why, ", "),
                                       "): its operations may be counted from another one on"));
       }
     }

@@ -81,11 +81,27 @@ CallReader::Kind CallReader::NextWithBody(uint64_t head) {
   if (static_cast<RecordKind>(head & 3) == RecordKind::kRaise) {
     time_ += head >> 2;
   } else {
-    // OtherRecord numbers them from 1, in the same order.
-    static_assert(kUnknown - kDefine == static_cast<int>(OtherRecord::kMemory));
-    kind = static_cast<Kind>(std::min<uint64_t>(kDefine + (head >> 2) - 1, kUnknown));
+    kind = KindOf(head >> 2);
   }
   return Parse(kind, body) ? kind : kBroken;
+}
+
+LogRecord::Kind LogRecord::KindOf(uint64_t other) {
+  // OtherRecord numbers most of them from 1, in the same order.
+  constexpr auto kInOrder = static_cast<uint64_t>(OtherRecord::kMemory);
+  static_assert(kMemory - kDefine + 1 == kInOrder);
+  if (other <= kInOrder) return static_cast<Kind>(kDefine + other - 1);
+  return other == static_cast<uint64_t>(OtherRecord::kSteps) ? kSteps : kUnknown;
+}
+
+StepMarks LogRecord::MoveSteps(const StepMarks& before) const {
+  StepMarks marks;
+  for (size_t i = 0; i < kStepKinds; ++i) {
+    marks.of[i].number = before.of[i].number + steps_.of[i].number;
+    marks.of[i].begin_ns = static_cast<int64_t>(static_cast<uint64_t>(before.of[i].begin_ns) +
+                                                static_cast<uint64_t>(steps_.of[i].begin_ns));
+  }
+  return marks;
 }
 
 bool LogRecord::Parse(Kind kind, std::string_view body) {
@@ -140,6 +156,17 @@ bool LogRecord::Parse(Kind kind, std::string_view body) {
       // What a later version calls otherwise has no notes here.
       later_of_ = static_cast<LaterOf>(std::min(of, kLaterKinds - 1));
       text_ = of < kLaterKinds ? body.substr(reader.offset()) : std::string_view();
+      return true;
+    }
+    case kSteps: {
+      uint64_t bits, number, ns;
+      if (!reader.Varint(&bits)) return false;
+      steps_ = StepMarks();
+      for (size_t i = 0; i < kStepKinds; ++i) {
+        if ((bits >> i & 1) == 0) continue;
+        if (!reader.Varint(&number) || !reader.Varint(&ns)) return false;
+        steps_.of[i] = {static_cast<uint64_t>(UnZigZag(number)), UnZigZag(ns)};
+      }
       return true;
     }
     case kMemory: {

@@ -13,6 +13,7 @@
 #include "serialize/log/log_reader.h"
 #include "serialize/model/call_extras.h"
 #include "serialize/model/memory_event.h"
+#include "serialize/model/step_marks.h"
 
 namespace torchtrace {
 
@@ -37,6 +38,7 @@ class LogRecord {
     kWritten,  // text(): tensor_notes.h
     kLater,    // later()
     kMemory,   // memory(), count(): the time since time()
+    kSteps,    // MoveSteps()
     kUnknown,  // of a later version
     kLast = kUnknown,
     kEnd,     // the part ends after a whole record
@@ -76,6 +78,8 @@ class LogRecord {
   CallResult result() const { return {text_, facets_}; }
   LaterNotes later() const { return {count_, later_of_, text_}; }
   const MemoryEvent& memory() const { return memory_; }
+  // The marks that follow these.
+  StepMarks MoveSteps(const StepMarks& before) const;
   std::string_view schema_name() const { return text_; }
   std::string_view schema() const { return facets_; }
   // The bytes of the fields; none of kEnter and kLeave.
@@ -87,6 +91,9 @@ class LogRecord {
   bool Parse(Kind kind, std::string_view body);
 
  protected:
+  // Of an OtherRecord's number, which isn't 0.
+  static Kind KindOf(uint64_t other);
+
   uint64_t time_ = 0;
   uint64_t definition_ = 0;
   uint64_t count_ = 0;
@@ -99,6 +106,7 @@ class LogRecord {
   PlaceRecord place_;
   RecordFacts facts_of_call_;
   MemoryEvent memory_;
+  StepMarks steps_;  // differences, modulo 2^64
 };
 
 // CallReader decodes the call records of one frame, or of a part of it: the

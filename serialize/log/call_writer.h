@@ -18,6 +18,7 @@
 #include "serialize/log/log_writer.h"
 #include "serialize/model/call_extras.h"
 #include "serialize/model/memory_event.h"
+#include "serialize/model/step_marks.h"
 
 namespace torchtrace {
 
@@ -92,6 +93,19 @@ class CallWriter {
     char* to = Other(OtherRecord::kTags, (l - length) + json.size());
     to = Copy(length, l - length, to);
     Commit(Copy(json.data(), json.size(), to));
+  }
+
+  // Where in its steps the program is from here on; the marks before were `before`, by the thread's part.
+  void Steps(const StepMarks& before, const StepMarks& now) {
+    char body[1 + 2 * kStepKinds * kMaxVarintBytes] = "";
+    char* b = body + 1;
+    for (size_t i = 0; i < kStepKinds; ++i) {
+      if (now.of[i] == before.of[i]) continue;
+      body[0] = static_cast<char>(body[0] | 1 << i);
+      b = EncodeVarint(ZigZag(static_cast<int64_t>(now.of[i].number - before.of[i].number)), b);
+      b = EncodeVarint(ZigZag(now.of[i].begin_ns - before.of[i].begin_ns), b);
+    }
+    Append(OtherRecord::kSteps, {body, static_cast<size_t>(b - body)});
   }
 
   // Maximum length of each text of a code record.

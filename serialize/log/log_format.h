@@ -124,6 +124,11 @@ enum class OtherRecord : uint8_t {
   // Body: varint index * 8 + kind * 2 + (1: the end of an allocation), varint address, varint bytes, varint time since
   // the record before: memory that the thread allocated or freed, within its innermost call.
   kMemory = 14,
+  // Body: varint bits (1: forward, 2: step, 4: tag), then for each set, lowest first, zigzag number, zigzag
+  // nanoseconds:
+  // by how much these marks (step_marks.h) differ from those of the thread's tags or step record before it, which
+  // apply on. Since then the program's own tags are the same.
+  kSteps = 16,
 };
 
 }  // namespace torchtrace

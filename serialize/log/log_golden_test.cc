@@ -199,6 +199,7 @@ const std::map<std::string, std::function<void(const std::string&)>> kLogs = {
     {"v1/numbers", WriteNumbersLog},
     {"v1/later", WriteLaterLog},
     {"v1/memory", WriteMemoryLog},
+    {"v1/steps", WriteStepsLog},
     {"v1/sample", [](const std::string& path) { WriteSampleLog(path, SampleEnd::kInOrder); }},
     {"v1/killed", [](const std::string& path) { WriteSampleLog(path, SampleEnd::kKilled); }},
     {"v2/merged", WriteMergedLog},

@@ -54,6 +54,7 @@ TEST(LogReaderFuzzTest, Corpus) {
   fs::copy_file("testdata/logs/v2/merged.ttlog", folder + "/merged");
   WriteNumbersLog(folder + "/numbers");
   WriteMemoryLog(folder + "/memory");
+  WriteStepsLog(folder + "/steps");
   WriteLaterLog(folder + "/later");
   std::vector<std::string> inputs = {""};
   for (const char* const name : {"sample", "killed", "merged", "numbers", "later", "memory"}) {

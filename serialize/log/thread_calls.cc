@@ -72,6 +72,9 @@ bool ThreadCalls::TakeExtra(LogRecord::Kind kind, const LogRecord& record, int64
     case LogRecord::kTags:
       tags_now_ = tags_->Intern(record.text());
       return false;
+    case LogRecord::kSteps:
+      tags_now_ = tags_->Intern(WithStepMarks(tags_->text(tags_now_), record.MoveSteps(tags_->steps(tags_now_))));
+      return false;
     case LogRecord::kLater:
       return shown_.later && TakeLater(record.later());
     case LogRecord::kMemory:

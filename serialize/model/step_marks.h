@@ -42,6 +42,8 @@ std::string_view StepTagOf(std::string_view tags);
 
 // The program's tags, a JSON object's text or empty, with the marks as more members: the text of the record.
 std::string WithStepMarks(std::string_view tags, const StepMarks& marks);
+// By how much that is longer, at most.
+inline constexpr size_t kMostStepMarksBytes = kStepKinds * 72;
 // Takes the marks out of a record's text again. Text without any stays as it is.
 StepMarks TakeStepMarks(std::string_view text, std::string* tags);
 

@@ -385,6 +385,10 @@ std::vector<std::string> SummaryLines(const Trace& trace, const Statistics& stat
                                  " of property getters (--include-getters keeps them)"));
   }
   if (facts.paused) lines.emplace_back("left out: any calls made while tracing was paused");
+  if (!facts.step_windows.empty()) {
+    lines.push_back(
+        absl::StrCat("left out: any calls in steps that ", absl::StrJoin(facts.step_windows, " and "), " leaves out"));
+  }
   for (const std::string& text : facts.not_seen) lines.push_back(absl::StrCat("not seen: ", text));
   if (report != nullptr && report->listing_left_out) {
     lines.push_back(

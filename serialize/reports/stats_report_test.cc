@@ -994,6 +994,51 @@ TEST(StatsReport, AchievedRates) {
   EXPECT_EQ(rows[1]["flops_per_s"], nullptr);
 }
 
+// Of each step: wall, recorded and device time, memory, FLOPs, and rows in the order of each.
+TEST(StatsReport, WhatStepsTook) {
+  FakeTrace trace(json{{"memory", true}, {"device_names", {{"1", "a_kernel"}}}});
+  ProcessMetadata& known = trace.process(0).known;
+  known.steps_by = StepKind::kStep;
+  known.last_steps.at(StepKind::kStep) = {4, 400};
+  const std::map<uint64_t, int64_t> device_ns = {{1, 10}, {2, 30}, {3, 20}};
+  const std::map<uint64_t, uint64_t> bytes = {{1, 5}, {2, 7}, {3, 9}};
+  for (uint64_t step = 1; step <= 3; ++step) {
+    StepMarks marks;
+    marks.at(StepKind::kStep) = {step, static_cast<int64_t>(100 * step)};
+    trace.Tag(WithStepMarks("", marks));
+    const auto size = static_cast<int64_t>(4 - step);
+    trace.Enter(MakeConfig(2, "aten::mm", {TensorValue({size, 2}), TensorValue({2, 3})}));
+    trace.Memory({.address = step, .bytes = bytes.at(step)});
+    trace.Leave();
+  }
+  for (const auto& [step, ns] : device_ns) {
+    std::string work;
+    AppendDeviceWork({.start_ns = 1'000, .duration_ns = ns}, &work);
+    trace.Later(step - 1, LaterOf::kDeviceWork, work);
+  }
+  StatsOptions options;
+  options.grouping.by = StatsBy::kStep;
+  const auto steps = [&](std::optional<StatsSort> sort) {
+    options.sort = sort;
+    std::vector<uint64_t> numbers;
+    const json report = StatsJson({&trace}, options);
+    for (const json& row : report["steps"]) numbers.push_back(row["number"]);
+    return numbers;
+  };
+  EXPECT_THAT(steps(std::nullopt), testing::ElementsAre(1, 2, 3));
+  EXPECT_THAT(steps(StatsSort::kDevice), testing::ElementsAre(2, 3, 1));
+  EXPECT_THAT(steps(StatsSort::kMemory), testing::ElementsAre(3, 2, 1));
+  EXPECT_THAT(steps(StatsSort::kFlops), testing::ElementsAre(1, 2, 3));
+  const json first = StatsJson({&trace}, options)["steps"][0];
+  EXPECT_EQ(first["wall_ns"], 100);
+  EXPECT_EQ(first["calls"], 1);
+  EXPECT_GT(first["time_ns"], 0);
+  EXPECT_EQ(first["device_ns"], 10);
+  EXPECT_EQ(first["allocated_bytes"], 5);
+  EXPECT_EQ(first["held_bytes"], 5);
+  EXPECT_EQ(first["flops"], 2 * 3 * 2 * 3);
+}
+
 TEST(StatsReport, NumbersOfSeveralTraces) {
   FakeTrace one(kWithNumbers), two(kWithNumbers), none;
   AddCallsWithNumbers(&one);

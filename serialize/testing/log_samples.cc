@@ -315,6 +315,43 @@ void WriteMemoryLog(const std::string& path) {
   LogWriter::Close(frame, calls.calls());
 }
 
+void WriteStepsLog(const std::string& path) {
+  const auto writer = LogWriter::Create(path).value();
+  ASSERT_TRUE(writer->AppendMetadata(R"({"format":1,"levels":[1]})").ok());
+  const Frame frame = writer->Reserve(FrameType::kCalls, 1000).value();
+  CallWriter calls(frame);
+  calls.Thread(0, 4711, 1000, 0, 0, "main");
+  const uint64_t add = calls.Define(SampleIdentity(1, "torch.add"), "");
+  const auto call = [&](uint64_t time) {
+    calls.Enter(add, time);
+    calls.Leave(time + 2);
+  };
+  StepMarks before, now;
+  const auto move = [&] {
+    calls.Steps(before, now);
+    before = now;
+  };
+  now.at(StepKind::kForward) = {1, 1003};
+  move();
+  call(1005);
+  now.at(StepKind::kForward) = {2, 1008};
+  now.at(StepKind::kStep) = {1, 1003};
+  move();
+  call(1010);
+  calls.Tags(WithStepMarks(R"({"phase":"train"})", now));
+  call(1015);
+  now.at(StepKind::kForward) = {};  // an optimizer has decided
+  now.at(StepKind::kStep) = {2, 1018};
+  move();
+  call(1020);
+  calls.Thread(1, 4712, 1025, 0, 0, "worker");  // without tags
+  call(1030);
+  now.at(StepKind::kTag) = {1, 1033};
+  calls.Steps(StepMarks(), now);
+  call(1035);
+  LogWriter::Close(frame, calls.calls());
+}
+
 void WriteLaterLog(const std::string& path) {
   const auto writer = LogWriter::Create(path).value();
   ASSERT_TRUE(writer->AppendMetadata(R"({"format":1,"numbers":"all","levels":[2]})").ok());
@@ -424,6 +461,9 @@ std::string DumpTrace(Trace* trace) {
                               facts.id);
       }
       dump += NotesText(", ", record.notes);
+      if (const std::string_view tags = trace->all_tags(record.tags); !tags.empty()) {
+        absl::StrAppend(&dump, ", ", std::string(tags));
+      }
     } else if (record.kind == CallRecord::kMemory) {
       const MemoryEvent& memory = record.memory;
       absl::StrAppendFormat(&dump, " %s %d/%d at %d: %d bytes", memory.freed ? "freed" : "allocated",

@@ -109,6 +109,8 @@ std::unique_ptr<SampleLog> WriteSampleLog(const std::string& path, SampleEnd end
 void WriteNumbersLog(const std::string& path);
 // Memory within calls, between them, of another thread, and of devices.
 void WriteMemoryLog(const std::string& path);
+// Steps that begin, that others decide on, with and without tags of the program.
+void WriteStepsLog(const std::string& path);
 
 // Writes a log with notes that came later than their calls: in the same frame, in another one, on behalf of another
 // thread at the end, on a call that isn't in the log, of an unknown kind.

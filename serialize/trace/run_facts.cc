@@ -169,6 +169,7 @@ RunFacts GatherFacts(const Trace& trace) {
     facts.open_calls += process.open_calls;
     facts.getters += known.getters;
     facts.paused = facts.paused || known.paused;
+    if (!known.step_window.empty()) AddOnce(known.step_window, &facts.step_windows);
     for (const std::string& window : known.windows) AddOnce(window, &facts.windows);
     facts.left_out += known.left_out;
     facts.follow_only = facts.follow_only || known.follow_only;
@@ -265,6 +266,10 @@ std::vector<std::string> DescribeCompleteness(const RunFacts& facts, const Cappe
   // Calls that are left out by the program, the user, or default.
   std::vector<std::string> left_out;
   if (facts.paused) left_out.emplace_back("any calls made while tracing was paused, left out");
+  if (!facts.step_windows.empty()) {
+    left_out.push_back(
+        absl::StrCat("any calls in steps that ", absl::StrJoin(facts.step_windows, " and "), " leaves out"));
+  }
   if (facts.left_out > 0 || !facts.left_out_unknown.empty()) {
     left_out.push_back(absl::StrCat(facts.left_out > 0 ? Counted(facts.left_out, "call", "calls") : "any calls",
                                     " left out by ", absl::StrJoin(facts.windows, " and "),

@@ -55,9 +55,10 @@ struct RunFacts {
   uint64_t calls = 0;
   uint64_t open_calls = 0;
   uint64_t getters = 0;
-  bool getters_unknown = false;      // in some process
-  bool paused = false;               // in some process
-  std::vector<std::string> windows;  // of all processes
+  bool getters_unknown = false;           // in some process
+  bool paused = false;                    // in some process
+  std::vector<std::string> step_windows;  // of all processes
+  std::vector<std::string> windows;       // of all processes
   uint64_t left_out = 0;
   std::string left_out_unknown;  // where their number is unknown, in some process
   bool follow_only = false;      // in some process

@@ -59,6 +59,7 @@ void StepTimes::Finish() {
   for (size_t i = 0; i < processes_.size(); ++i) {
     Process& process = processes_[i];
     const ProcessMetadata& known = trace_.processes()[i].known;
+    process.ends.insert(known.step_ends.begin(), known.step_ends.end());
     const StepMark& last = known.last_steps.at(known.steps_by);
     if (known.steps_by != StepKind::kTag && last.number > 1) process.ends.try_emplace(last.number - 1, last.begin_ns);
     for (auto at = process.steps.begin(); at != process.steps.end(); ++at) {

@@ -209,6 +209,14 @@ ProcessMetadata ParseProcessMetadata(const json& metadata) {
   known.memory = Member(metadata, "memory") == true;
   TakeAllocators(Member(metadata, "cuda_memory"), &known);
   known.paused = Member(metadata, "paused") == true;
+  std::vector<std::string> step_options;
+  if (const std::string steps = TextMember(metadata, "steps"); !steps.empty()) {
+    step_options.push_back(absl::StrCat("--steps ", steps));
+  }
+  if (const std::optional<int64_t> most = IntMember(metadata, "max_steps")) {
+    step_options.push_back(absl::StrCat("--max-steps ", *most));
+  }
+  known.step_window = absl::StrJoin(step_options, " ");
   for (const StepKind kind : {StepKind::kStep, StepKind::kTag}) {
     if (TextMember(metadata, "steps_by") == StepKindName(kind)) known.steps_by = kind;
   }
@@ -228,6 +236,10 @@ ProcessMetadata ParseProcessMetadata(const json& metadata) {
   std::string others;
   if (const json& steps = Member(end, "steps"); steps.is_object())
     known.last_steps = TakeStepMarks(steps.dump(), &others);
+  for (const auto& [number, ns] : Member(Member(metadata, "step_ends"), StepKindName(known.steps_by)).items()) {
+    uint64_t step;
+    if (absl::SimpleAtoi(number, &step) && ns.is_number_integer()) known.step_ends[step] = ns.get<int64_t>();
+  }
   CountGetters(metadata, end, &known);
   CountLeftOut(metadata, end, &known);
   known.cut = CountsMember(end, "cut");

@@ -78,11 +78,13 @@ struct ProcessMetadata {
   bool has_clock = false;
   std::optional<int64_t> origin_realtime_ns;
 
-  bool paused = false;  // for some of the time
+  bool paused = false;      // for some of the time
+  std::string step_window;  // what leaves out steps: `--steps 10-12 --max-steps 3`
 
   // By what it had steps, and, if the end tells, where it was in them.
   StepKind steps_by = StepKind::kForward;
   StepMarks last_steps;
+  std::map<uint64_t, int64_t> step_ends;  // of those steps that no call of the trace follows at once
 
   // How it ended.
   std::optional<int64_t> exit_code;

@@ -105,6 +105,8 @@ std::string FormatRunMetadata(const RunMetadata& metadata, const RecordingOption
   if (options.first != 0) json["first"] = options.first;
   if (options.sample < 1) json["sample"] = options.sample;
   if (options.max_calls != 0) json["max_calls"] = options.max_calls;
+  if (!options.steps.empty()) json["steps"] = options.steps;
+  if (options.max_steps != 0) json["max_steps"] = options.max_steps;
   if (options.max_size != 0) json["max_size"] = options.max_size;
   if (options.stacks != WhichCalls::kNone) {
     json["stacks"] = WhichCallsName(options.stacks);

@@ -21,8 +21,8 @@ inline constexpr char kVersion[] = "0.2.0";
 //    "packages": {"torch": "2.13.0+cpu"}, "dialect": "torch", "levels": [1, 2],
 //    "include": [], "exclude": [], "include_getters": false, "outermost": false, "api_list": [...],
 //    "frames": "python", "frame_include": [...], "frame_exclude": [...], "frame_depth": 3,  (at level 3; if set)
-//    "skip": 100, "duration_ns": 10000000000, "first": 3, "sample": 0.1, "max_calls": 1000, "max_size": 1000000,
-//    (those that are set)
+//    "skip": 100, "duration_ns": 10000000000, "first": 3, "sample": 0.1, "max_calls": 1000, "steps": "10-12",
+//    "max_steps": 3, "max_size": 1000000,  (those that are set)
 //    "stacks": "first", "stack_format": "short",  (if stacks are recorded)
 //    "recorded_by": "torchtrace run", "run": "8c1f...",  (if other processes join it)
 //    "follow_only": [...],  (if only some do)

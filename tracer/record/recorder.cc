@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <exception>
@@ -51,6 +52,11 @@ constexpr char kHeldBack[] = R"({"held_back":true})";
 
 // By what readers find the program's steps, if not by calls of modules.
 std::string StepKindJson(StepKind kind) { return absl::StrCat(R"({"steps_by":")", StepKindName(kind), R"("})"); }
+
+// When a step ended after which nothing is recorded.
+std::string StepEndJson(const StepWindow::StepEnd& step) {
+  return absl::StrCat(R"({"step_ends":{")", StepKindName(step.kind), R"(":{")", step.number, "\":", step.end_ns, "}}}");
+}
 
 std::atomic<Recorder*> g_recorder{nullptr};
 
@@ -101,6 +107,7 @@ thread_local ThreadHolder t_holder;
 
 std::atomic<void (*)()> Recorder::enter_open_calls_{nullptr};
 std::atomic<void (*)()> Recorder::before_finish_{nullptr};
+std::atomic<void (*)()> Recorder::before_module_{nullptr};
 std::atomic<void (*)(bool)> Recorder::entered_{nullptr};
 std::atomic<const CallMarks*> Recorder::marks_{nullptr};
 std::atomic<std::string (*)(std::string_view)> Recorder::schema_of_{nullptr};
@@ -160,6 +167,8 @@ absl::Status Recorder::Begin(RecorderOptions options) {
   ShareForksWithoutLog();
   const RecordingOptions& recording = options_->recording;
   window_ = CallWindow::Limits(recording) ? std::make_shared<CallWindow>(recording) : nullptr;
+  step_window_.reset();
+  if (StepWindow::Limits(recording)) step_window_.emplace(recording).Move(StepNow(), /*recorded=*/false);
   counter_ = recording.max_size != 0 ? std::make_shared<CallCounter>() : nullptr;
   SessionState::MapControlPage(options_->log_folder);
   ++session_;
@@ -173,7 +182,8 @@ absl::Status Recorder::Begin(RecorderOptions options) {
 }
 
 void Recorder::NewEpoch() {
-  SessionState::epoch_ = finished_ || paused_ || stopped_ || over_ ? 0 : ++last_epoch_;
+  const bool between_steps = step_window_.has_value() && !step_window_->admits();
+  SessionState::epoch_ = finished_ || paused_ || stopped_ || over_ || between_steps ? 0 : ++last_epoch_;
   // Stop takes no lock, so it may have come between.
   if (stopped_) SessionState::epoch_ = 0;
 }
@@ -210,9 +220,10 @@ bool Recorder::paused() {
 }
 
 void Recorder::SetTags(const std::string& json) {
+  const bool recorded = Recording() && !HoldsBack();
   OrStop([&] {
     std::lock_guard<std::mutex> lock(mutex_);
-    if ((json == "{}" ? "" : json) != tags_) TagsChanged(PutTags(json));
+    if ((json == "{}" ? "" : json) != tags_) TagsChanged(PutTags(json), recorded);
   });
 }
 
@@ -228,26 +239,48 @@ StepKind Recorder::PutTags(const std::string& json) {
 }
 
 void Recorder::SetSteps(const StepMarks& marks, bool decided) {
+  const bool recorded = Recording() && !HoldsBack();
   OrStop([&] {
     std::lock_guard<std::mutex> lock(mutex_);
     if (finished_) return;
     for (const StepKind kind : {StepKind::kForward, StepKind::kStep}) steps_.at(kind) = marks.at(kind);
-    TagsChanged(decided ? StepKind::kStep : StepKind::kForward);
+    TagsChanged(decided ? StepKind::kStep : StepKind::kForward, recorded);
   });
 }
 
-std::string Recorder::AllTags() const {
+StepMarks Recorder::ShownSteps() const {
   StepMarks shown = steps_;
   for (const StepKind kind : {StepKind::kForward, StepKind::kStep, StepKind::kTag}) {
     if (kind < step_kind_) shown.at(kind) = StepMark();
   }
-  return WithStepMarks(tags_, shown);
+  return shown;
 }
 
-void Recorder::TagsChanged(StepKind kind) {
+StepWindow::Place Recorder::StepNow() const {
+  const bool tagged = step_kind_ == StepKind::kTag;
+  StepWindow::Place place;
+  place.kind = tagged ? StepKind::kTag : steps_.at(StepKind::kStep).number > 0 ? StepKind::kStep : StepKind::kForward;
+  const StepMark& mark = steps_.at(place.kind);
+  place.number = place.name = mark.number;
+  place.begin_ns = mark.begin_ns;
+  place.in_step = mark.number > 0;
+  if (!tagged) return place;
+  const std::string_view value = StepTagOf(tags_);
+  place.in_step = !value.empty();
+  uint64_t number = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (error == std::errc() && end == value.data() + value.size() && !value.empty()) place.name = number;
+  return place;
+}
+
+void Recorder::TagsChanged(StepKind kind, bool recorded) {
   if (kind > step_kind_) {
     step_kind_ = kind;
     if (!finished_ && OwnsLog()) log_->AppendMetadata(StepKindJson(step_kind_)).IgnoreError();
+  }
+  if (step_window_.has_value()) {
+    const std::optional<StepWindow::StepEnd> ended = step_window_->Move(StepNow(), recorded);
+    if (ended.has_value() && !finished_ && OwnsLog()) log_->AppendMetadata(StepEndJson(*ended)).IgnoreError();
   }
   ++tags_version_;
   NewEpoch();
@@ -443,7 +476,7 @@ CallCount* Recorder::CountCall(ThreadRecorder* thread, std::string_view config, 
 }
 
 bool Recorder::TakeFrame(ThreadRecorder* thread, uint64_t bytes, bool entering) {
-  bytes += 2 * CallWriter::kMaxRecordOverhead + kThreadNameBytes + thread->tags_.size();
+  bytes += 2 * CallWriter::kMaxRecordOverhead + kThreadNameBytes + thread->TagBytes();
   std::string failure;
   {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -457,7 +490,7 @@ bool Recorder::TakeFrame(ThreadRecorder* thread, uint64_t bytes, bool entering) 
     failure = std::string(NeedLog().message());
     for (size_t i = 0; i < free_frames_.size() && failure.empty();) {
       CallWriter& writer = free_frames_[i].writer;
-      if (!writer.Fits(std::min(bytes, kSpareFrameBytes + thread->tags_.size()))) {
+      if (!writer.Fits(std::min(bytes, kSpareFrameBytes + thread->TagBytes()))) {
         // Nobody will find room in it.
         LogWriter::Close(writer.frame(), writer.calls());
         free_frames_.erase(free_frames_.begin() + static_cast<ptrdiff_t>(i));
@@ -690,6 +723,20 @@ void Recorder::WriteLastWords(const ProgramEnd& end) {
   WriteEnd({json, FormatShortLastWords(end, stop_reason(), steps_, json, sizeof json)});
 }
 
+void Recorder::NoteStepsThatNeverCame() {
+  const std::string& wanted = options_->recording.steps;
+  if (!step_window_.has_value() || wanted.empty() || step_window_->admitted_any()) return;
+  OrStop([&] {
+    const StepWindow::Place last = StepNow();
+    const bool open_which = last.kind == StepKind::kStep && step_kind_ == StepKind::kForward;
+    notes_.not_seen.insert(
+        absl::StrCat("steps ", wanted, ": the program ",
+                     last.number == 0 ? "had no steps" : absl::StrCat("ended in step ", last.name),
+                     open_which ? ", as no optimizer stepped (--step-on forward counts calls of modules)" : ""));
+    return true;
+  });
+}
+
 void Recorder::KeepLater(const EnteredCall& call, LaterOf of, std::string_view notes) {
   OrStop([&] {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -780,6 +827,7 @@ void Recorder::Finish(const ProgramEnd& of_program) {
     WriteKept();
     return true;
   });
+  NoteStepsThatNeverCame();
   WriteLastWords(end);
   LogWriter::Close(std::exchange(end_frame_, Frame()), 0);
   log_.reset();
@@ -857,6 +905,10 @@ void Recorder::AfterForkInChild() {
   // The child's steps are its own, but for those that it inherits as a tag.
   for (const StepKind kind : {StepKind::kForward, StepKind::kStep}) recorder->steps_.at(kind) = StepMark();
   if (recorder->step_kind_ == StepKind::kStep) recorder->step_kind_ = StepKind::kForward;
+  if (recorder->step_window_.has_value()) {
+    recorder->step_window_->Begin();
+    recorder->step_window_->Move(recorder->StepNow(), /*recorded=*/false);
+  }
   ++recorder->tags_version_;
   recorder->NewEpoch();
   if (recorder->stopped()) recorder->finished_ = true;

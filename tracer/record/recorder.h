@@ -41,6 +41,7 @@
 #include "tracer/record/recording_options.h"
 #include "tracer/record/session_state.h"
 #include "tracer/record/standard_error.h"
+#include "tracer/record/step_window.h"
 #include "tracer/record/thread_recorder.h"
 
 namespace torchtrace {
@@ -151,6 +152,13 @@ class TORCHTRACE_EXPORT Recorder {
     if (auto* const tell = entered_.load(std::memory_order_acquire)) tell(entered);
   }
 
+  // Sets `before`, which is called before the outermost call of a module on a thread is described. Null: none. There is
+  // only one.
+  static void SetBeforeModule(void (*before)()) { before_module_.store(before, std::memory_order_release); }
+  static void TellBeforeModule() {
+    if (auto* const before = before_module_.load(std::memory_order_acquire)) before();
+  }
+
   // Sets `before`, which Finish calls first, to wait for what devices still compute. Null: none. There is only one;
   // returns the one before.
   using BeforeFinish = void (*)();
@@ -212,12 +220,15 @@ class TORCHTRACE_EXPORT Recorder {
   absl::Status Begin(RecorderOptions options);
   // Makes all threads catch up. Needs the lock.
   void NewEpoch();
-  // The program's tags and its steps, for the log. Needs the lock.
-  std::string AllTags() const;
+  // The marks of steps that the log has with the program's tags. Needs the lock.
+  StepMarks ShownSteps() const;
+  // Where the program is, for the window. Needs the lock.
+  StepWindow::Place StepNow() const;
   // Sets the program's tags. Returns by what it has steps from now on. Needs the lock.
   StepKind PutTags(const std::string& json);
-  // Makes all threads take the tags anew. `kind`: a step of that kind has ended or been tagged. Needs the lock.
-  void TagsChanged(StepKind kind);
+  // Makes all threads take the tags anew. `kind`: a step of that kind has ended or been tagged. `recorded`: calls were
+  // recorded up to now. Needs the lock.
+  void TagsChanged(StepKind kind, bool recorded);
   // Calls `body`. If it throws, recording stops, and the result is empty.
   template <typename Body>
   std::invoke_result_t<Body> OrStop(Body body);
@@ -255,6 +266,8 @@ class TORCHTRACE_EXPORT Recorder {
   LastWords WordsOf(const ProgramEnd& end) const;
   // Records what KeepLater has, in a frame of its own. Needs the lock; no thread records any more.
   void WriteKept();
+  // Needs the lock.
+  void NoteStepsThatNeverCame();
   // Writes the last words where there is room for them.
   bool WriteEnd(std::string_view json);
   void WriteLastWords(const ProgramEnd& end);
@@ -268,6 +281,7 @@ class TORCHTRACE_EXPORT Recorder {
 
   static std::atomic<void (*)()> enter_open_calls_;
   static std::atomic<void (*)()> before_finish_;
+  static std::atomic<void (*)()> before_module_;
   static std::atomic<void (*)(bool)> entered_;
   static std::atomic<const CallMarks*> marks_;
   static std::atomic<std::string (*)(std::string_view)> schema_of_;
@@ -289,9 +303,10 @@ class TORCHTRACE_EXPORT Recorder {
 
   std::mutex mutex_;  // guards everything below
   std::shared_ptr<const RecorderOptions> options_;
-  std::shared_ptr<CallWindow> window_;    // null: all calls are recorded
-  std::shared_ptr<CallCounter> counter_;  // null: there is always room to list calls
-  uint64_t told_bytes_ = 0;               // of log_, in the count of the job's
+  std::shared_ptr<CallWindow> window_;     // null: all calls are recorded
+  std::optional<StepWindow> step_window_;  // nothing: in all steps
+  std::shared_ptr<CallCounter> counter_;   // null: there is always room to list calls
+  uint64_t told_bytes_ = 0;                // of log_, in the count of the job's
   std::unique_ptr<LogWriter> log_;
   Frame end_frame_;  // reserved at the start so that the end can always be written
   std::vector<FreeFrame> free_frames_;

@@ -1082,6 +1082,85 @@ TEST(RecorderTest, StepsAreInTheTags) {
   EXPECT_EQ(metadata["end"]["steps"]["@step"], 2);
 }
 
+TEST(RecorderTest, OnlyChosenStepsAreRecorded) {
+  const std::string folder = NewFolder();
+  RecorderOptions options;
+  options.recording.steps = "2,4";
+  options.recording.memory = true;
+  ASSERT_TRUE(Start(folder, options).ok());
+  Recorder* const recorder = Recorder::Get();
+  // Of a thread that has no call yet: what is alive is known only if all is.
+  recorder->ThisThread()->Memory({.address = 1, .bytes = 10});
+  Recorder::SetEnterOpenCalls([] {
+    const std::string config = Described("main");
+    EXPECT_TRUE(Recorder::Get()->ThisThread()->EnterOpenCall(config, static_cast<uint32_t>(config.size() - 1)));
+  });
+  StepMarks marks;
+  const auto move = [&](uint64_t number) {
+    marks.at(StepKind::kStep) = {number, static_cast<int64_t>(10 * number)};
+    recorder->SetSteps(marks, number > 1);
+  };
+  for (uint64_t number = 1; number <= 5; ++number) {
+    move(number);
+    EXPECT_EQ(EnterCall(std::to_string(number)), number % 2 == 0);
+    if (number == 2) {
+      EXPECT_TRUE(EnterCall("across"));
+    }
+    if (number % 2 == 0) LeaveCall();
+  }
+  LeaveCall();
+  Recorder::SetEnterOpenCalls(nullptr);
+  EndSession();
+  EXPECT_THAT(ReadTold(folder)[0].calls, testing::ElementsAre("main", "  2", "    across", "    4"));
+  EXPECT_THAT(AllTagsIn(folder), testing::ElementsAre(R"({"@step":2,"@step_ns":20})", R"({"@step":2,"@step_ns":20})",
+                                                      R"({"@step":2,"@step_ns":20})", R"({"@step":4,"@step_ns":40})"));
+  const nlohmann::json metadata = ReadRecorded(folder).metadata;
+  EXPECT_EQ(metadata["step_ends"]["step"], (nlohmann::json{{"2", 30}, {"4", 50}}));
+  EXPECT_EQ(metadata["end"]["not_seen"], nlohmann::json::array());
+  const auto trace = OpenLogs(folder).value();
+  const MemoryShown shown(trace.get());
+  uint64_t bytes = 0;
+  ASSERT_TRUE(trace
+                  ->Read([&](const CallRecord& record) {
+                    bytes += record.kind == CallRecord::kMemory ? record.memory.bytes : 0;
+                    return absl::OkStatus();
+                  })
+                  .ok());
+  EXPECT_EQ(bytes, 10u);
+}
+
+TEST(RecorderTest, StepsThatNeverCameAreReported) {
+  const std::string folder = NewFolder();
+  RecorderOptions options;
+  options.recording.steps = "7-";
+  ASSERT_TRUE(Start(folder, options).ok());
+  StepMarks marks;
+  marks.at(StepKind::kForward) = {3, 30};
+  Recorder::Get()->SetSteps(marks, false);
+  EXPECT_FALSE(EnterCall("a"));
+  EndSession();
+  EXPECT_EQ(ReadRecorded(folder).metadata["end"]["not_seen"][0], "steps 7-: the program ended in step 3");
+}
+
+// A loop of small models without an optimizer has a step for each call.
+TEST(RecorderTest, StepsAreSmall) {
+  const std::string folder = NewFolder();
+  ASSERT_TRUE(Start(folder).ok());
+  constexpr uint64_t kSteps = 1000;
+  StepMarks marks;
+  for (uint64_t number = 1; number <= kSteps; ++number) {
+    marks.at(StepKind::kForward) = {number, static_cast<int64_t>(1'000'000'000 + 10'000 * number)};
+    Recorder::Get()->SetSteps(marks, false);
+    EXPECT_TRUE(EnterCall("a"));
+    LeaveCall();
+  }
+  EndSession();
+  const auto trace = OpenLogs(folder).value();
+  ASSERT_TRUE(trace->Count().ok());
+  EXPECT_LT(trace->processes()[0].event_bytes, 20 * kSteps);
+  EXPECT_EQ(AllTagsIn(folder).back(), R"({"@forward":1000,"@forward_ns":1010000000})");
+}
+
 TEST(RecorderTest, TheProgramsTagHasSteps) {
   const std::string folder = NewFolder();
   ASSERT_TRUE(Start(folder).ok());

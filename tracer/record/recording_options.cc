@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
+#include "serialize/base/matching.h"
 #include "serialize/model/levels.h"
 
 namespace torchtrace {
@@ -38,6 +39,8 @@ void ForEachMember(Options& options, const Visit& visit) {
   visit("sample", options.sample);
   visit("max_calls", options.max_calls);
   visit("step_on", options.step_on);
+  visit("steps", options.steps);
+  visit("max_steps", options.max_steps);
   visit("max_size", options.max_size);
   visit("stacks", options.stacks);
   visit("stack_format", options.stack_format);
@@ -184,6 +187,13 @@ absl::Status CheckStepOn(const std::string& step_on) {
       absl::StrCat("'", step_on, "' is not auto, optimizer, forward or the name of an API, package.name"));
 }
 
+absl::Status CheckSteps(const std::string& steps) {
+  if (steps.find('@') != std::string::npos) {
+    return absl::InvalidArgumentError(absl::StrCat("\"", steps, "\" is not a list of steps, 7 or 1,10-12"));
+  }
+  return steps.empty() ? absl::OkStatus() : NumberSet::Parse(steps).status();
+}
+
 absl::Status CheckRecordingOptions(const RecordingOptions& options) {
   if (options.stop_on_nan &&
       std::find(options.levels.begin(), options.levels.end(), kDispatchLevel) == options.levels.end()) {
@@ -191,6 +201,9 @@ absl::Status CheckRecordingOptions(const RecordingOptions& options) {
   }
   if (absl::Status status = CheckStepOn(options.step_on); !status.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("step-on: ", std::string(status.message())));
+  }
+  if (absl::Status status = CheckSteps(options.steps); !status.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("steps: ", std::string(status.message())));
   }
   if (options.max_size != 0 && options.memory) {
     return absl::InvalidArgumentError(

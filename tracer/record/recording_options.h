@@ -64,6 +64,8 @@ struct RecordingOptions {
 
   // What ends a step of the program: "auto", "optimizer", "forward", or the name of an API.
   std::string step_on = kStepOnAuto;
+  std::string steps;       // record only these, "10-12,20"; empty: all, and what is around them
+  uint64_t max_steps = 0;  // record no more of them; 0: no limit
 
   uint64_t max_size = 0;  // bytes of all logs of the job, up to which calls are listed, and then counted; 0: no limit
 
@@ -104,6 +106,8 @@ void ResolveImplied(RecordingOptions* options);
 
 // InvalidArgument: it is not a value of `step_on`.
 absl::Status CheckStepOn(const std::string& step_on);
+// InvalidArgument: it is not a list of steps' numbers.
+absl::Status CheckSteps(const std::string& steps);
 
 // InvalidArgument: options that can't be combined.
 absl::Status CheckRecordingOptions(const RecordingOptions& options);

@@ -98,7 +98,7 @@ bool ThreadRecorder::Later(const EnteredCall& call, LaterOf of, std::string_view
 void ThreadRecorder::Memory(const MemoryEvent& event) {
   const uint64_t session = SessionState::session();
   if (session == 0 || recorder_->stopped() || !recorder_->has_log()) return;
-  if (session_ != session && !CatchUp()) return;
+  if (session_ != session && !Join()) return;
   if (!writer_.FitsEvent() && !NextFrame(CallWriter::kMaxEventBytes, /*entering=*/false)) return;
   writer_.Memory(event, ClockNow());
 }
@@ -120,6 +120,8 @@ void ThreadRecorder::BeginSession(uint64_t session, uint64_t number) {
   next_frame_bytes_ = 0;
   tags_version_ = 0;
   tags_.clear();
+  steps_ = StepMarks();
+  enters_open_calls_ = true;
   options_ = recorder_->options_;
   const WhichCalls stacks = options_->recording.stacks;
   stacks_wanted_ = stacks == WhichCalls::kNone ? 0 : stacks == WhichCalls::kAll ? kAllStacks : kFirstStacks;
@@ -132,33 +134,50 @@ void ThreadRecorder::BeginSession(uint64_t session, uint64_t number) {
   ClearTables();
 }
 
+bool ThreadRecorder::Join() {
+  return recorder_->OrStop([this] {
+    std::lock_guard<std::mutex> lock(recorder_->mutex_);
+    if (recorder_->finished_) return false;
+    JoinSession();
+    return true;
+  });
+}
+
+void ThreadRecorder::JoinSession() {
+  if (session_ == recorder_->session_) return;
+  recorder_->threads_.insert(this);
+  BeginSession(recorder_->session_, recorder_->next_thread_++);
+}
+
 bool ThreadRecorder::CatchUp() {
   if (SessionState::epoch() == 0) return false;
-  const uint64_t session = session_;
   const bool recording = recorder_->OrStop([this] {
+    StepMarks before;
+    bool only_steps;
     {
       std::lock_guard<std::mutex> lock(recorder_->mutex_);
       const uint64_t epoch = SessionState::epoch();
       if (epoch == 0) return false;
-      if (session_ != recorder_->session_) {
-        recorder_->threads_.insert(this);
-        BeginSession(recorder_->session_, recorder_->next_thread_++);
-      }
+      JoinSession();
       epoch_ = epoch;
       if (tags_version_ == recorder_->tags_version_) return true;
-      tags_ = recorder_->AllTags();
       tags_version_ = recorder_->tags_version_;
+      before = std::exchange(steps_, recorder_->ShownSteps());
+      only_steps = tags_ == recorder_->tags_;
+      if (!only_steps) tags_ = recorder_->tags_;
     }
     // If the frame has no room for the tags, the next one starts with them.
     if (!writer_.open()) return true;
-    if (!writer_.Fits(CallWriter::kMaxRecordOverhead + tags_.size())) {
+    if (!writer_.Fits(CallWriter::kMaxRecordOverhead + TagBytes())) {
       CloseFrame();
+    } else if (only_steps) {
+      writer_.Steps(before, steps_);
     } else {
-      writer_.Tags(tags_);
+      writer_.Tags(WithStepMarks(tags_, steps_));
     }
     return true;
   });
-  if (recording && session_ != session) {
+  if (recording && std::exchange(enters_open_calls_, false)) {
     auto* const enter = Recorder::enter_open_calls_.load(std::memory_order_acquire);
     if (enter != nullptr) {
       return recorder_->OrStop([enter] {
@@ -371,14 +390,14 @@ void ThreadRecorder::WriteThreadRecord() {
     name_ = std::move(name);
   }
   writer_.Thread(number_, os_id_, ClockNow(), calls_.get(), open_calls_, name_);
-  if (!tags_.empty()) writer_.Tags(tags_);
+  if (const std::string tags = WithStepMarks(tags_, steps_); !tags.empty()) writer_.Tags(tags);
 }
 
 void ThreadRecorder::TellName() {
   if (!writer_.open() || session_ != SessionState::session()) return;
   recorder_->OrStop([this] {
     const std::string name = options_->name_thread == nullptr ? "" : options_->name_thread();
-    const uint64_t bytes = 2 * CallWriter::kMaxRecordOverhead + kThreadNameBytes + tags_.size();
+    const uint64_t bytes = 2 * CallWriter::kMaxRecordOverhead + kThreadNameBytes + TagBytes();
     if (!name.empty() && name != name_ && writer_.Fits(bytes)) WriteThreadRecord();
   });
 }

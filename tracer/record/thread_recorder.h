@@ -15,6 +15,7 @@
 #include "serialize/log/call_writer.h"
 #include "serialize/model/call_extras.h"
 #include "serialize/model/memory_event.h"
+#include "serialize/model/step_marks.h"
 #include "tracer/record/call_counter.h"
 #include "tracer/record/call_key.h"
 #include "tracer/record/call_window.h"
@@ -275,6 +276,12 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   void CloseFrame();
   // Applies what has changed since this thread's epoch. False: nothing is recorded now.
   bool CatchUp();
+  // Makes the thread one of the session's, even if that is paused. False: there is none.
+  bool Join();
+  // The same. Needs the recorder's lock.
+  void JoinSession();
+  // Most bytes of the tags with the marks of steps.
+  uint64_t TagBytes() const { return tags_.size() + kMostStepMarksBytes; }
   bool IsUpToDate();
   // Resets the thread for session `session`, which doesn't know the calls that are open.
   void BeginSession(uint64_t session, uint64_t number);
@@ -313,7 +320,9 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   uint64_t os_id_ = 0;
   uint32_t next_frame_bytes_ = 0;
   uint64_t tags_version_ = 0;
-  std::string tags_;                    // a JSON object's text; empty: no tags
+  std::string tags_;                    // the program's, a JSON object's text; empty: none
+  StepMarks steps_;                     // with the tags, as the log has them
+  bool enters_open_calls_ = false;      // the session doesn't know the calls that were open when it began
   std::string name_;                    // as recorded last
   std::unique_ptr<ThreadStack> stack_;  // null: no stacks are taken
   uint32_t stacks_wanted_ = 0;          // for each configuration

@@ -38,6 +38,12 @@ struct ThreadState {
     return recorder != nullptr || Attach();
   }
 
+  // The same while the session is paused, too.
+  bool InSession() {
+    if (suspended != 0 || !Recorder::SessionIsOn()) return false;
+    return recorder != nullptr || Attach();
+  }
+
   // Describes a call by `describe(config)` and records that it was entered. True: Leave or Raise must end it. No error
   // of the description reaches the program: if memory runs out, recording stops; if something can't be described, the
   // call is recorded without its arguments and counted. `describe` may be called twice. `facts`: for calls of level 4.

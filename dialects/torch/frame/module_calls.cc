@@ -92,6 +92,7 @@ bool Begin(PyObject* module) {
 PyObject* EnterModuleCall(PyObject* function, PyObject* const* arguments, size_t flags, PyObject* names) {
   if (PyVectorcall_NARGS(flags) == 0) return g_original(function, arguments, flags, names);
   const size_t depth = t_modules.modules.size();
+  if (depth == 0) Recorder::TellBeforeModule();
   const bool recorded = Begin(arguments[0]);
   PyObject* const result = g_original(function, arguments, flags, names);
   t_modules.Shrink(depth);

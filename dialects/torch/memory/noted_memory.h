@@ -10,9 +10,8 @@ namespace torchtrace::torch_dialect {
 
 // On any thread; needs no GIL. Does nothing without a session.
 inline void NoteMemory(const MemoryEvent& event) {
-  if (event.address == 0 || !Recorder::SessionIsOn()) return;
   ThreadState& thread = t_thread;
-  if (thread.suspended != 0 || (thread.recorder == nullptr && !thread.Recording())) return;
+  if (event.address == 0 || !thread.InSession()) return;
   thread.recorder->Memory(event);
 }
 

@@ -19,14 +19,19 @@ void StepCount::EndStep(StepKind kind) {
   Changed();
 }
 
-bool StepCount::BeginModule(const void* thread) {
-  const bool by_modules = on_ == StepOn::kForward || (on_ == StepOn::kAuto && !decided_);
-  if (module_.thread != nullptr || (!by_modules && marks_.at(StepKind::kStep).number != 0)) return false;
+bool StepCount::ByModules() const { return on_ == StepOn::kForward || (on_ == StepOn::kAuto && !decided_); }
+
+void StepCount::SeeModule() {
+  if (module_.thread != nullptr || (!ByModules() && marks_.at(StepKind::kStep).number != 0)) return;
   bool first = false;
   if (on_ != StepOn::kAuto || optimizers_) first = BeginFirst(StepKind::kStep);
   if (on_ == StepOn::kAuto) first = BeginFirst(StepKind::kForward) || first;
   if (first) Changed();
-  if (!by_modules) return false;
+}
+
+bool StepCount::BeginModule(const void* thread) {
+  SeeModule();
+  if (module_.thread != nullptr || !ByModules()) return false;
   module_ = {thread, nullptr, ++order_};
   return true;
 }

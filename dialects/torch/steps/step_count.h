@@ -26,6 +26,9 @@ class StepCount {
   // An optimizer was made.
   void SeeOptimizer() { optimizers_ = true; }
 
+  // A module is about to be called, which begins the first step. BeginModule does the same.
+  void SeeModule();
+
   // Before calls; `thread` identifies the calling one. True: End follows. Calls in another of their kind, or while
   // another thread is in one, end no step.
   bool BeginModule(const void* thread);
@@ -44,6 +47,7 @@ class StepCount {
     const void* optimizer = nullptr;
     uint64_t order = 0;
   };
+  bool ByModules() const;
   void EndStep(StepKind kind);
   bool BeginFirst(StepKind kind);
   void Changed() { tell_(marks_, decided_); }

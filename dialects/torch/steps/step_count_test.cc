@@ -49,6 +49,18 @@ TEST(StepCountTest, OptimizersDecideOnceOneHasStepped) {
   EXPECT_GT(at.marks.at(StepKind::kStep).begin_ns, at.marks.at(StepKind::kForward).begin_ns);
 }
 
+TEST(StepCountTest, TheFirstStepBeginsBeforeAModulesCall) {
+  Counted at(StepOn::kAuto);
+  at.count.SeeModule();
+  EXPECT_EQ(at.forwards(), 1u);
+  const int64_t began = at.marks.at(StepKind::kForward).begin_ns;
+  at.count.SeeModule();
+  ASSERT_TRUE(at.count.BeginModule(&kThread));
+  at.count.SeeModule();  // of a part
+  EXPECT_EQ(at.forwards(), 1u);
+  EXPECT_EQ(at.marks.at(StepKind::kForward).begin_ns, began);
+}
+
 TEST(StepCountTest, CallsInsideAndBesideEndNone) {
   Counted at(StepOn::kAuto);
   ASSERT_TRUE(at.count.BeginStep(&kThread, &kFirst));

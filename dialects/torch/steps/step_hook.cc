@@ -181,12 +181,14 @@ class StepHook final : public TracingHook {
         observer, python_dialect::EntryOptions{.level = kStepLayer, .names = std::move(names)});
     if (absl::Status status = entries_->Install(); !status.ok()) return status;
     EnterModules();
+    Recorder::SetBeforeModule([] { TheSteps().count.SeeModule(); });
     if (on == StepOn::kAuto || on == StepOn::kOptimizer) EnterOptimizers();
     return absl::OkStatus();
   }
 
   void Uninstall() override {
     if (entries_ == nullptr) return;
+    Recorder::SetBeforeModule(nullptr);
     TheSteps().functions.UndoAll();
     patches_.UndoAll();
     entries_->Uninstall();
