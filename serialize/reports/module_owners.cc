@@ -113,6 +113,7 @@ PlacedCall ModuleOwners::Of(const CallRecord& entry) {
   const Kind& kind = KindOf(entry.config);
   bool opens = kind.what != What::kOther;
   if (IsBackward(entry.facts)) {
+    sees_backward_ = true;
     FindNode(entry, &thread, &own);
     opens = true;
   }
@@ -131,6 +132,7 @@ PlacedCall ModuleOwners::Of(const CallRecord& entry) {
       if (!own.chosen && !own.backward) choose(places_.optimizer());
       break;
     case What::kEngine:
+      runs_backward_ = true;
       own.backward = true;
       break;
     case What::kOptimizing:

@@ -34,6 +34,8 @@ class ModuleOwners {
 
   // Call it at every call's entry.
   PlacedCall Of(const CallRecord& entry);
+  // Whether the trace has backward passes, but not what is in them.
+  bool lacks_backward() const { return runs_backward_ && !sees_backward_; }
 
  private:
   enum class What : uint8_t {
@@ -86,6 +88,7 @@ class ModuleOwners {
   std::map<std::pair<uint32_t, uint32_t>, Thread> threads_;
   std::pair<uint32_t, uint32_t> last_key_;
   Thread* last_ = nullptr;
+  bool runs_backward_ = false, sees_backward_ = false;
 };
 
 }  // namespace torchtrace
