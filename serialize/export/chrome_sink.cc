@@ -27,7 +27,7 @@
 #include "serialize/model/torch_names.h"
 #include "serialize/model/torch_types.h"
 #include "serialize/model/unknown_arguments.h"
-#include "serialize/trace/forward_calls.h"
+#include "serialize/trace/node_makers.h"
 #include "serialize/trace/run_facts.h"
 
 namespace torchtrace {
@@ -143,7 +143,7 @@ class ChromeSink final : public CallSink {
     spelled_.clear();
     several_models_.reset();
     processes_.clear();
-    forward_calls_ = ForwardCalls<ForwardCall>();
+    node_makers_ = NodeMakers<ForwardCall>();
     std::vector<ProcessClock> clocks;
     for (const ProcessInfo& info : trace.processes()) {
       if (info.calls > 0 && !info.known.has_clock) {
@@ -174,8 +174,9 @@ class ChromeSink final : public CallSink {
     Thread& thread = ThreadOf(record);
     if (record.kind == CallRecord::kEnter) {
       thread.open.push_back({record.call, record.config, record.time_ns, record.facts, PythonParent(thread)});
-      if (const ForwardCall* const forward = forward_calls_.Find(record.facts)) thread.open.back().forward = *forward;
-      forward_calls_.Add(record.facts, {&thread.place, record.time_ns + process.offset_ns - base_ns_});
+      if (const ForwardCall* const forward = node_makers_.Find(record.process, record.facts)) thread.open.back().forward = *forward;
+      node_makers_.Add(record.process, record.facts,
+                       {&thread.place, record.time_ns + process.offset_ns - base_ns_});
       if (Spell(record.config).of_python) thread.open.back().python_id = ++python_ids_;
       return absl::OkStatus();
     }
@@ -428,7 +429,7 @@ class ChromeSink final : public CallSink {
   bool has_records_ = false;            // calls of level 4
   std::vector<Process> processes_;      // by index
   std::vector<Spelled> spelled_;        // by ConfigId
-  ForwardCalls<ForwardCall> forward_calls_;
+  NodeMakers<ForwardCall> node_makers_;
 };
 
 }  // namespace

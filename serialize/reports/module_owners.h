@@ -8,18 +8,15 @@
 #include <functional>
 #include <map>
 #include <optional>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "serialize/reports/reports.h"
 #include "serialize/trace/node_makers.h"
 #include "serialize/trace/trace.h"
+#include "serialize/trace/training_calls.h"
 
 namespace torchtrace {
-
-// Whether a function of this name runs backward passes.
-bool RunsBackward(std::string_view api);
 
 // Follows a trace in its order, and numbers owners by the caller's functions.
 class ModuleOwners {
