@@ -58,6 +58,7 @@ nlohmann::json Describe(const FilterArguments& arguments, const FilterOptions& o
   add_text("calls", arguments.calls.numbers);
   add("threads", arguments.calls.threads);
   add_text("ranks", arguments.calls.ranks);
+  if (arguments.calls.skip_steps > 0) description["skip_steps"] = arguments.calls.skip_steps;
   add_text("where", arguments.calls.where);
   if (options.with_parents) description["with_parents"] = true;
   return description;

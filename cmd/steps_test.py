@@ -265,6 +265,24 @@ def test_merged_and_filtered_traces_keep_them(tmp_path):
     assert names(both) == [BEFORE, "1", "2", "3", "4", "5", AFTER]
 
 
+def test_steps_are_skipped(tmp_path):
+    rows = stats("plain")["steps"]
+    left = stats("plain", "--skip-steps", "3")
+    assert [row["step"] for row in left["steps"]] == ["4", "5", AFTER]
+    assert [row["calls"] for row in left["steps"]] == [row["calls"] for row in rows[4:]]
+    assert left["step_times"]["steps"] == 2
+    out = str(tmp_path / "some")
+    words = ("filter", "plain", "--skip-steps", "3", "-o", out, "-q")
+    assert tool.torchtrace(*words, cwd=folder()).status == 0
+    assert names(out) == ["4", "5", AFTER]
+    assert (
+        json.loads((tmp_path / "some" / "run.json").read_text())["filtered"][-1]["skip_steps"] == 3
+    )
+    for words in (["dump"], ["tree"], ["export", "csv"], ["dedup"]):
+        ended = tool.torchtrace(*words, "plain", "--skip-steps", "9", cwd=folder())
+        assert ended.status == 0 and "no call matches --skip-steps 9" in ended.err, ended
+
+
 def test_a_trace_without_steps(tmp_path):
     (tmp_path / "mine.py").write_text("def f(): pass\n")
     words = ("run", "-q", "-fo", "out", "-l", "0", "--library", "mine", "--python", tool.PYTHON)
@@ -272,6 +290,8 @@ def test_a_trace_without_steps(tmp_path):
     assert ended.status == 0, ended
     ended = tool.torchtrace("stats", "out", "--by", "step", cwd=tmp_path)
     assert ended.status == 2 and "out has no steps: no optimizer stepped" in ended.err, ended
+    ended = tool.torchtrace("tree", "out", "--skip-steps", "2", cwd=tmp_path)
+    assert ended.status == 2 and "--skip-steps: the trace has no steps" in ended.err, ended
 
 
 @pytest.mark.parametrize(

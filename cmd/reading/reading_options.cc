@@ -320,6 +320,11 @@ void CallSelectionOptions::AddTo(App* app, bool with_numbers) {
       ->option_text("RANKS")
       ->check(Checked([](const std::string& text) { return NumberSet::Parse(text); }))
       ->group("Filtering");
+  app->add_option("--skip-steps", skip_steps,
+                  "Leave out the first N steps of each process, and all that is before them (see docs/STATS.md)")
+      ->option_text("N")
+      ->check(IsCount())
+      ->group("Filtering");
   app->add_option("--where", where, "Only calls for which CONDITION is true, such as 'dtype = float16 and ndim >= 3'")
       ->option_text("CONDITION")
       ->check(Checked([](const std::string& text) { return Where::Parse(text); }))
@@ -336,6 +341,7 @@ void CallSelectionOptions::Apply(CallSelection* selection) {
   for (const std::string& each : threads) {
     if (each.find(',') != std::string::npos) selection->threads.push_back(each);
   }
+  selection->skip_steps = skip_steps;
   if (!where.empty()) selection->where = Condition();
   selection->found = &found_;
 }
@@ -371,6 +377,7 @@ std::string CallSelectionOptions::NoCallMatches() const {
   add("--calls", numbers);
   for (const std::string& thread : threads) add("--thread", thread);
   add("--rank", ranks);
+  if (skip_steps > 0) absl::StrAppend(&more, " --skip-steps ", skip_steps);
   add("--where", where);
   return CallFilterOptions::NoCallMatches() + more;
 }

@@ -161,17 +161,20 @@ class Remarks {
   std::vector<std::string> sentences_;
 };
 
-// CallFilterOptions, and --calls, --thread, --rank and --where.
+// CallFilterOptions, and --calls, --thread, --rank, --skip-steps and --where.
 struct CallSelectionOptions : CallFilterOptions {
   std::string numbers, ranks, where;
   std::vector<std::string> threads;
+  uint64_t skip_steps = 0;
 
   // Must outlive the parsing. `with_numbers`: false if the verb adds --calls itself.
   void AddTo(App* app, bool with_numbers = true);
   // After parsing. Must outlive the selection, which notes here whether a call passed.
   void Apply(CallSelection* selection);
   // Whether a filter needs more than the config of a call.
-  bool ChoosesCalls() const { return !numbers.empty() || !threads.empty() || !ranks.empty() || !where.empty(); }
+  bool ChoosesCalls() const {
+    return !numbers.empty() || !threads.empty() || !ranks.empty() || !where.empty() || skip_steps > 0;
+  }
   // Checks names and values of --where, too.
   absl::Status CheckNames(const std::vector<std::string>& paths, ReadingProgress* progress) const override;
   bool LeavesSome(const Trace& trace) const override;

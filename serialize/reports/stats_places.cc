@@ -72,9 +72,7 @@ absl::Status StatsPlaces::Finish() {
     return NothingLabelled(LabelBy::kModule, who);
   }
   if (grouping_.by == StatsBy::kStep) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(who, " no steps: no optimizer stepped, no nn.Module was called, and torchtrace.annotate(step=N) ",
-                     "named none (see docs/STATS.md)"));
+    return absl::InvalidArgumentError(NoSteps(who));
   }
   if (grouping_.by == StatsBy::kTag) {
     const std::vector<std::string> others(other_tags_.begin(), other_tags_.end());

@@ -742,7 +742,8 @@ class StatsReport {
     std::vector<int64_t> walls_ns;
     std::vector<const std::string*> names;
     for (const StatsPlace& place : places_.all()) {
-      if (!place.wall_ns.has_value()) continue;
+      const double number = place.number.value_or(0);
+      if (!place.wall_ns.has_value() || number <= static_cast<double>(options_.skip_steps)) continue;
       walls_ns.push_back(*place.wall_ns);
       names.push_back(&place.text);
     }

@@ -7,6 +7,26 @@
 
 namespace torchtrace {
 
+StepPlace PlaceInSteps(const Trace& trace, const ProcessMetadata& known, uint32_t tags) {
+  const StepMark& mark = trace.steps(tags).at(known.steps_by);
+  if (mark.number == 0) return {TellsOfSteps(known) ? StepPlace::kBefore : StepPlace::kNone};
+  if (known.steps_by == StepKind::kTag) {
+    return {StepTagOf(trace.tags(tags)).empty() ? StepPlace::kBetween : StepPlace::kInStep, mark.number};
+  }
+  if (mark.number == known.last_steps.at(known.steps_by).number) return {StepPlace::kAfter, mark.number - 1};
+  return {StepPlace::kInStep, mark.number};
+}
+
+bool TellsOfSteps(const ProcessMetadata& known) {
+  return known.steps_by != StepKind::kForward || known.last_steps.at(StepKind::kForward).number > 0;
+}
+
+std::string NoSteps(std::string_view who_has) {
+  return std::string(who_has) +
+         " no steps: no optimizer stepped, no nn.Module was called, and torchtrace.annotate(step=N) named none "
+         "(see docs/STATS.md)";
+}
+
 StepPlace StepTimes::Add(const CallRecord& entry) {
   if (entry.process >= processes_.size()) processes_.resize(entry.process + size_t{1});
   Process& process = processes_[entry.process];
@@ -18,25 +38,21 @@ StepPlace StepTimes::Add(const CallRecord& entry) {
 }
 
 StepPlace StepTimes::Find(Process* process, const ProcessMetadata& known, uint32_t tags) const {
+  const StepPlace place = PlaceInSteps(trace_, known, tags);
   const StepMark& mark = trace_.steps(tags).at(known.steps_by);
-  if (mark.number == 0) {
-    const bool has_steps = known.steps_by != StepKind::kForward || known.last_steps.at(StepKind::kForward).number > 0;
-    return {has_steps ? StepPlace::kBefore : StepPlace::kNone};
+  if (place.kind == StepPlace::kBetween || place.kind == StepPlace::kAfter) {
+    process->ends.try_emplace(place.number, mark.begin_ns);
   }
-  const bool by_tag = known.steps_by == StepKind::kTag;
-  const std::string_view name = by_tag ? StepTagOf(trace_.tags(tags)) : std::string_view();
-  if (by_tag && name.empty()) {
-    process->ends.try_emplace(mark.number, mark.begin_ns);
-    return {StepPlace::kBetween};
+  if (place.kind != StepPlace::kInStep) return place;
+  ProgramStep& step = process->steps[place.number];
+  if (step.number == 0) {
+    const bool by_tag = known.steps_by == StepKind::kTag;
+    step = {place.number,
+            by_tag ? std::string(StepTagOf(trace_.tags(tags))) : std::to_string(place.number),
+            mark.begin_ns,
+            {}};
   }
-  if (!by_tag && mark.number == known.last_steps.at(known.steps_by).number) {
-    process->ends.try_emplace(mark.number - 1, mark.begin_ns);
-    return {StepPlace::kAfter};
-  }
-  ProgramStep& step = process->steps[mark.number];
-  if (step.number == 0)
-    step = {mark.number, by_tag ? std::string(name) : std::to_string(mark.number), mark.begin_ns, {}};
-  return {StepPlace::kInStep, mark.number};
+  return place;
 }
 
 void StepTimes::Finish() {

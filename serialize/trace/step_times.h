@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "serialize/trace/trace.h"
@@ -30,11 +31,20 @@ struct StepPlace {
     kBetween,  // steps that the program tags
     kAfter,    // the last step
   } kind = kNone;
-  uint64_t number = 0;  // of the step
+  uint64_t number = 0;  // of the step; between and after them, of the one before
 };
 
-// A process's steps are found in the tags of its calls, so they are complete when all calls were added. Its end tells
-// from the beginning which step did not end: that is none, and its calls come after the last one.
+// Of a call with these tags, in a process of the trace of which that is known. A process's end tells from the beginning
+// which step did not end: that is none, and its calls come after the last one.
+StepPlace PlaceInSteps(const Trace& trace, const ProcessMetadata& known, uint32_t tags);
+
+// Whether a process had steps, by its metadata: those of a process that was killed may lack them.
+bool TellsOfSteps(const ProcessMetadata& known);
+
+// An error's words on whatever has no steps, "the trace has".
+std::string NoSteps(std::string_view who_has);
+
+// A process's steps are found in the tags of its calls, so they are complete when all calls were added.
 class StepTimes {
  public:
   // The trace must outlive it.

@@ -4,6 +4,8 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "serialize/trace/step_times.h"
 
 namespace torchtrace {
 
@@ -25,7 +27,37 @@ CallSelector::Arguments CallSelector::TakeApart(const Trace& trace, VariantId va
   return arguments;
 }
 
+absl::StatusOr<bool> CallSelector::HasSteps() {
+  const std::vector<ProcessInfo>& processes = trace_->processes();
+  if (std::any_of(processes.begin(), processes.end(), [](const auto& each) { return TellsOfSteps(each.known); })) {
+    return true;
+  }
+  bool found = false;
+  const absl::Status read = trace_->Read([&](const CallRecord& record) {
+    found = trace_->steps(record.tags).at(StepKind::kForward).number > 0;
+    return found ? absl::CancelledError() : absl::OkStatus();
+  });
+  if (!found && !read.ok()) return read;
+  return found;
+}
+
+bool CallSelector::AcceptsStep(const CallRecord& entry) {
+  const std::pair<uint32_t, uint32_t> at = {entry.process, entry.tags};
+  if (!step_accepted_.has_value() || at != in_step_) {
+    const StepPlace place = PlaceInSteps(*trace_, trace_->processes()[entry.process].known, entry.tags);
+    // What comes between or after steps counts as their end.
+    step_accepted_ = place.number + (place.kind == StepPlace::kInStep ? 0 : 1) > selection_.skip_steps;
+    in_step_ = at;
+  }
+  return *step_accepted_;
+}
+
 absl::Status CallSelector::Prepare() {
+  if (selection_.skip_steps > 0) {
+    const absl::StatusOr<bool> has_steps = HasSteps();
+    if (!has_steps.ok()) return has_steps.status();
+    if (!*has_steps) return absl::InvalidArgumentError(absl::StrCat("--skip-steps: ", NoSteps("the trace has")));
+  }
   // Names of threads are only complete after a first pass.
   if (!selection_.threads.empty() || (selection_.where.has_value() && selection_.where->needs_call())) {
     if (absl::Status s = trace_->Count().status(); !s.ok()) return s;
@@ -67,6 +99,7 @@ bool CallSelector::AcceptsCall(const CallRecord& entry) {
 
 bool CallSelector::AsksCall(const CallRecord& entry) {
   if (selection_.calls.has_value() && !selection_.calls->Contains(entry.call)) return false;
+  if (selection_.skip_steps > 0 && !AcceptsStep(entry)) return false;
   const Verdict verdict = VerdictOf(entry.variant);
   if (verdict != Verdict::kAsk) return verdict == Verdict::kAccept;
   const Truth truth = selection_.where->Ask(SubjectOf(entry));
@@ -147,7 +180,7 @@ absl::Status CallSelector::JudgeEnds() {
 }
 
 bool CallSelection::TellsEqualCallsApart() const {
-  return calls.has_value() || (where.has_value() && where->needs_call());
+  return calls.has_value() || skip_steps > 0 || (where.has_value() && where->needs_call());
 }
 
 absl::Status ReadFor(const CallSelection& selection, Trace* trace, const Trace::Visitor& visitor) {

@@ -13,6 +13,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "serialize/base/matching.h"
 #include "serialize/model/config.h"
 #include "serialize/trace/parsed_tags.h"
@@ -29,10 +30,13 @@ struct CallSelection {
   std::optional<NumberSet> ranks;    // rejects processes without a rank
   std::vector<std::string> threads;  // numbers in their processes, or globs over names; empty: all
   std::optional<Where> where;
-  bool* found = nullptr;  // set to true once a call of any trace is selected; may be null
+  uint64_t skip_steps = 0;  // of each process the first steps, and what is before them; rejects those without steps
+  bool* found = nullptr;    // set to true once a call of any trace is selected; may be null
 
   // Whether it depends on more than names and levels.
-  bool ChoosesCalls() const { return calls.has_value() || ranks.has_value() || !threads.empty() || where.has_value(); }
+  bool ChoosesCalls() const {
+    return calls.has_value() || ranks.has_value() || !threads.empty() || where.has_value() || skip_steps > 0;
+  }
   // Whether it may select some of the calls that Trace::ReadCounted counts together: of those that a log only counts it
   // then selects none.
   bool TellsEqualCallsApart() const;
@@ -48,7 +52,7 @@ class CallSelector {
   // Both must outlive it.
   CallSelector(Trace* trace, const CallSelection& selection);
 
-  // Call it before any other function. Reads the trace if necessary.
+  // Call it before any other function. Reads the trace if necessary. InvalidArgument: it has no steps to skip.
   absl::Status Prepare();
 
   bool AcceptsProcess(const ProcessInfo& process) const;
@@ -70,6 +74,9 @@ class CallSelector {
 
   static Arguments TakeApart(const Trace& trace, VariantId variant);
   bool AcceptsPlace(const CallRecord& entry);
+  bool AcceptsStep(const CallRecord& entry);
+  // Whether a call of the trace is in a step, or its processes tell of steps.
+  absl::StatusOr<bool> HasSteps();
   bool AsksCall(const CallRecord& entry);
   Verdict VerdictOf(VariantId variant);
   Verdict Judge(VariantId variant);
@@ -86,6 +93,8 @@ class CallSelector {
   absl::flat_hash_map<VariantId, std::unique_ptr<Arguments>> arguments_;  // of those to ask about
   std::vector<bool> kept_by_end_;                         // by call; for calls that only their end decides
   std::map<std::pair<uint32_t, uint32_t>, bool> places_;  // by process and thread
+  std::pair<uint32_t, uint32_t> in_step_;                 // process and tags of the call that AcceptsStep saw last
+  std::optional<bool> step_accepted_;                     // the same call's answer
 };
 
 }  // namespace torchtrace

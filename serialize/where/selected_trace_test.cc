@@ -50,5 +50,45 @@ TEST(SelectedTrace, LaterNotesOfSelectedCalls) {
   EXPECT_THAT(LaterCalls(of_configs.get()), ElementsAre());
 }
 
+// The numbers of the calls that pass.
+absl::StatusOr<std::vector<uint64_t>> AfterSteps(uint64_t steps, ProcessMetadata known, StepKind kind) {
+  auto fake = std::make_unique<FakeTrace>();
+  fake->process(0).known = std::move(known);
+  // Before the first one, in three, and after them.
+  for (uint64_t number = 0; number <= 4; ++number) {
+    StepMarks marks;
+    if (kind != StepKind::kTag) marks.at(kind) = {number, static_cast<int64_t>(100 * number)};
+    fake->Tag(WithStepMarks("", marks));
+    fake->Call(MakeConfig(1, "torch.f"));
+  }
+  CallSelection selection;
+  selection.skip_steps = steps;
+  SelectedTrace trace(std::move(fake), std::move(selection));
+  std::vector<uint64_t> calls;
+  const absl::Status read = trace.Read([&](const CallRecord& record) {
+    if (record.kind == CallRecord::kEnter) calls.push_back(record.call);
+    return absl::OkStatus();
+  });
+  if (!read.ok()) return read;
+  return calls;
+}
+
+TEST(SelectedTrace, SkipsStepsAndWhatIsBeforeThem) {
+  ProcessMetadata ended, killed;
+  ended.steps_by = killed.steps_by = StepKind::kStep;
+  ended.last_steps.at(StepKind::kStep) = {4, 400};
+  EXPECT_THAT(*AfterSteps(1, ended, StepKind::kStep), ElementsAre(2, 3, 4));
+  EXPECT_THAT(*AfterSteps(3, ended, StepKind::kStep), ElementsAre(4));
+  EXPECT_THAT(*AfterSteps(4, ended, StepKind::kStep), ElementsAre());
+  EXPECT_THAT(*AfterSteps(3, killed, StepKind::kStep), ElementsAre(4));
+}
+
+TEST(SelectedTrace, SkipsOnlyStepsThatThereAre) {
+  // Only the calls have steps.
+  EXPECT_THAT(*AfterSteps(2, ProcessMetadata(), StepKind::kForward), ElementsAre(3, 4));
+  const absl::Status none = AfterSteps(2, ProcessMetadata(), StepKind::kTag).status();
+  EXPECT_THAT(std::string(none.message()), testing::StartsWith("--skip-steps: the trace has no steps"));
+}
+
 }  // namespace
 }  // namespace torchtrace
