@@ -9,6 +9,7 @@
 #include "serialize/model/levels.h"
 #include "serialize/numbers/later_notes_reader.h"
 #include "serialize/numbers/tensor_numbers.h"
+#include "serialize/trace/training_calls.h"
 
 namespace torchtrace {
 namespace {
@@ -19,7 +20,6 @@ constexpr size_t kMaxReductions = size_t{1} << 16;
 // Parameters of two ranks that are matched if ranks haven't the same ones: the product of their numbers.
 constexpr size_t kMaxMatched = size_t{1} << 22;
 
-constexpr std::string_view kStepScope = "Optimizer.step";
 constexpr std::string_view kDistributedScope = "DistributedDataParallel.forward";
 constexpr std::string_view kDistributedModule = "DistributedDataParallel";
 
@@ -52,7 +52,7 @@ OptimizerSteps::Role OptimizerSteps::RoleOf(ConfigId config) {
   Role role = kNone;
   if (api.find("_record_function_enter") != std::string_view::npos) {
     const Config read = ReadableConfig(identity);
-    role = HasTextThatBegins(read, kStepScope)          ? kStep
+    role = HasTextThatBegins(read, kOptimizerStepScope) ? kStep
            : HasTextThatBegins(read, kDistributedScope) ? kDistributedForward
                                                         : kScope;
   } else if (api.find("_record_function_exit") != std::string_view::npos) {

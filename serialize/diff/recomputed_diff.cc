@@ -12,6 +12,7 @@
 #include "serialize/model/levels.h"
 #include "serialize/model/tensor_notes.h"
 #include "serialize/model/value.h"
+#include "serialize/trace/training_calls.h"
 
 namespace torchtrace {
 namespace {
@@ -34,8 +35,6 @@ constexpr size_t kOrderWindow = 8;
 constexpr size_t kBand = 256;
 
 constexpr std::string_view kStop = "_StopRecomputationError";
-constexpr std::string_view kBackwardCalls[] = {"torch.Tensor.backward", "torch.autograd.backward",
-                                               "torch.autograd.grad"};
 // Of checkpoint itself, which detaches what it saves, at other places in each run.
 constexpr std::string_view kPassedCalls[] = {"aten::detach", "torch.Tensor.detach",
                                              "torch.Tensor.requires_grad.__set__", "torch.device"};
@@ -152,7 +151,7 @@ const Recomputations::ConfigFacts& Recomputations::FactsOf(ConfigId config) {
     if (head.api == "torch._C._set_grad_enabled") {
       const Config whole = ReadableConfig(identity);
       facts.meaning = whole.args.size() == 1 && whole.args[0].tag == ValueTag::kTrue ? kGradOn : kGradOff;
-    } else if (IsOneOf(head.api, kBackwardCalls)) {
+    } else if (RunsBackward(head.api)) {
       facts.meaning = kBackward;
     } else if (head.api.ends_with(".__get__") || IsOneOf(head.api, kPassedCalls)) {
       facts.meaning = kPassed;

@@ -28,8 +28,8 @@
 #include "serialize/model/torch_names.h"
 #include "serialize/model/torch_types.h"
 #include "serialize/model/unknown_arguments.h"
-#include "serialize/trace/forward_calls.h"
 #include "serialize/trace/launched_work.h"
+#include "serialize/trace/node_makers.h"
 #include "serialize/trace/recent_calls.h"
 #include "serialize/trace/run_facts.h"
 
@@ -146,7 +146,7 @@ class ChromeSink final : public CallSink {
     spelled_.clear();
     several_models_.reset();
     processes_.clear();
-    forward_calls_ = ForwardCalls<ForwardCall>();
+    node_makers_ = NodeMakers<ForwardCall>();
     work_names_.emplace(*trace);
     std::vector<ProcessClock> clocks;
     for (const ProcessInfo& info : trace->processes()) {
@@ -181,8 +181,11 @@ class ChromeSink final : public CallSink {
     if (record.kind == CallRecord::kEnter) {
       thread.open.push_back({record.call, record.config, record.time_ns, record.facts, PythonParent(thread)});
       if (trace_->shows_later()) thread.recent.Add(record.call, {record.call, record.time_ns});
-      if (const ForwardCall* const forward = forward_calls_.Find(record.facts)) thread.open.back().forward = *forward;
-      forward_calls_.Add(record.facts, {&thread.place, record.time_ns + process.offset_ns - base_ns_});
+      if (const ForwardCall* const forward = node_makers_.Find(record.process, record.facts)) {
+        thread.open.back().forward = *forward;
+      }
+      node_makers_.Add(record.process, record.facts,
+                       {&thread.place, record.time_ns + process.offset_ns - base_ns_});
       if (Spell(record.config).of_python) thread.open.back().python_id = ++python_ids_;
       return absl::OkStatus();
     }
@@ -541,7 +544,7 @@ class ChromeSink final : public CallSink {
   bool has_records_ = false;            // calls of level 4
   std::vector<Process> processes_;      // by index
   std::vector<Spelled> spelled_;        // by ConfigId
-  ForwardCalls<ForwardCall> forward_calls_;
+  NodeMakers<ForwardCall> node_makers_;
   std::optional<WorkNames> work_names_;
   std::vector<DeviceWork> work_;  // of the record
 };

@@ -34,7 +34,7 @@
 #include "serialize/model/torch_names.h"
 #include "serialize/model/torch_types.h"
 #include "serialize/model/unknown_arguments.h"
-#include "serialize/trace/forward_calls.h"
+#include "serialize/trace/node_makers.h"
 #include "serialize/trace/run_facts.h"
 
 namespace torchtrace {
@@ -257,8 +257,8 @@ class ExecutionTraceSink final : public CallSink {
       open.facts = record.facts;
       open.id = NewId();
       open.parent = thread.open.size() > 1 ? thread.open[thread.open.size() - 2].id : thread.node;
-      if (const uint64_t* const forward = forward_.Find(record.facts)) open.forward = *forward;
-      forward_.Add(record.facts, open.id);
+      if (const uint64_t* const forward = forward_.Find(record.process, record.facts)) open.forward = *forward;
+      forward_.Add(record.process, record.facts, open.id);
       open.notes = record.notes;
       return absl::OkStatus();
     }
@@ -543,7 +543,7 @@ class ExecutionTraceSink final : public CallSink {
   std::map<uint32_t, Thread> threads_;
   std::vector<Spelled> spelled_;                      // by ConfigId
   absl::flat_hash_map<std::string, Pieces> results_;  // by their bytes
-  ForwardCalls<uint64_t> forward_;                    // their nodes
+  NodeMakers<uint64_t> forward_;                      // the makers' nodes
   std::vector<TensorNote> notes_;                     // of the node being written
 };
 

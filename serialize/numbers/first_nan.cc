@@ -15,7 +15,7 @@
 #include "serialize/numbers/later_notes_reader.h"
 #include "serialize/numbers/nan_call_kind.h"
 #include "serialize/numbers/tensor_numbers.h"
-#include "serialize/trace/forward_calls.h"
+#include "serialize/trace/node_makers.h"
 
 namespace torchtrace {
 namespace {
@@ -25,7 +25,7 @@ constexpr size_t kMostMore = 5;
 constexpr size_t kMostApis = 1000;
 // Storages and tensors of which something is remembered; beyond that all of it is forgotten.
 constexpr size_t kMostRemembered = size_t{1} << 18;
-constexpr size_t kMostForwardCalls = size_t{1} << 19;
+constexpr size_t kMostNodeMakers = size_t{1} << 19;
 constexpr size_t kMostScopes = 1000;
 
 using Kind = NanCallKind;
@@ -124,7 +124,7 @@ class NanFinder {
     bool selected = false;
     uint8_t held = 0;    // by an argument
     uint8_t inside = 0;  // by a tensor of a call in it
-    RecordFacts facts;
+    RecordFacts facts;  // of the node that runs
     std::string notes;
   };
   struct Thread {
@@ -133,6 +133,7 @@ class NanFinder {
     // Reused, with their texts' memory: `open` of them are open calls, outermost first.
     std::vector<OpenCall> calls;
     size_t open = 0;
+    RecordFacts node;          // of the last backward call
     std::vector<bool> scopes;  // open record_functions: whether an optimizer's step
   };
   struct Touched {
@@ -150,7 +151,7 @@ class NanFinder {
     absl::flat_hash_set<uint64_t> outside;
     uint64_t last_storage = 0;
     absl::flat_hash_map<uint64_t, ConfigId> parameters;  // by tensor: the module that used it first
-    ForwardCalls<NanCall> forward{kMostForwardCalls};
+    NodeMakers<NanCall> makers{kMostNodeMakers};
     bool numbers = false;      // by the metadata
     bool operators = false;    // are recorded
     bool knows_parts = false;  // forward and backward differ in the trace
@@ -266,17 +267,18 @@ class NanFinder {
     call.depth = record.depth;
     call.selected = selector_.Accepts(record);
     call.held = call.inside = 0;
-    call.facts = record.facts;
+    // Level 2 marks the first call of a node.
+    if (kind.backward || IsBackward(record.facts)) thread->node = record.facts;
+    call.facts = call.call.part == StepPart::kBackward ? thread->node : RecordFacts();
     call.notes.assign(record.notes.data(), record.notes.size());
-    process->forward.Add(record.facts, call.call);
+    process->makers.Add(record.process, record.facts, call.call);
     NoteScope(kind, thread);
     if (!record.notes.empty()) TakeArguments(record, kind, process, thread);
   }
 
   static StepPart PartOf(const CallRecord& record, const Kind& kind, const OpenCall* around, const Process& process,
                          const Thread& thread) {
-    const bool node = record.facts.scope == kBackwardScope || record.facts.forward_thread != 0;
-    if (kind.backward || node) return StepPart::kBackward;
+    if (kind.backward || IsBackward(record.facts)) return StepPart::kBackward;
     StepPart part = process.knows_parts ? StepPart::kForward : StepPart::kUnknown;
     if (around != nullptr) {
       part = around->call.part;
@@ -795,7 +797,7 @@ class NanFinder {
       finding.around.push_back({around.call.call, around.call.level, around.call.config});
     }
     for (size_t i = thread->open; i-- > 0 && !finding.forward;) {
-      const NanCall* const forward = process->forward.Find(thread->calls[i].facts);
+      const NanCall* const forward = process->makers.Find(call.call.process, thread->calls[i].facts);
       if (forward != nullptr) finding.forward = *forward;
     }
     ReadTensorNotes(call.notes, &report_notes_);

@@ -7,6 +7,7 @@
 #include "serialize/base/text.h"
 #include "serialize/forms/call_labels.h"
 #include "serialize/numbers/tensor_numbers.h"
+#include "serialize/trace/training_calls.h"
 
 namespace torchtrace {
 namespace {
@@ -18,8 +19,6 @@ constexpr std::string_view kConstructors[] = {"tensor",        "as_tensor",  "as
 constexpr std::string_view kReaders[] = {"from_numpy",    "frombuffer", "from_blob",   "from_dlpack",
                                          "from_file",     "load",       "load_file",   "__get__",
                                          "get_parameter", "get_buffer", "__getattr__", "__next__"};
-constexpr std::string_view kGradientFunctions[] = {"torch.Tensor.backward", "torch.autograd.backward",
-                                                   "torch.autograd.grad", "torch.autograd.functional.vjp"};
 
 // Arguments by these names scale something: an infinity there isn't what the program wants in the result.
 constexpr std::string_view kFactors[] = {"alpha", "beta", "lr", "weight_decay", "eps", "momentum", "scale", "p"};
@@ -48,14 +47,14 @@ NanCallKind NanCallKindOf(const Config& config) {
   kind.memory = MemoryEffectsOf(config);
   kind.batch_norm = base.find("batch_norm") != std::string_view::npos;
   kind.many_tensors = base.starts_with("_foreach_") || base.starts_with("_fused_");
-  kind.backward = IsOneOf(api, kGradientFunctions) || base == "run_backward" || api.starts_with("autograd::engine::");
+  kind.backward = RunsBackward(api) || api == "torch.autograd.functional.vjp" || api.starts_with("autograd::engine::");
   kind.backward_name = base.ends_with("_backward") || base.ends_with("_backward_data");
   kind.begins_scope = base.starts_with("_record_function_enter");
   kind.ends_scope = api.find("_record_function_exit") != std::string_view::npos;
   const auto is_step = [](const Value& value) {
-    return value.tag == ValueTag::kString && value.text.starts_with("Optimizer.step");
+    return value.tag == ValueTag::kString && value.text.starts_with(kOptimizerStepScope);
   };
-  kind.optimizer = api.starts_with("Optimizer.step") ||
+  kind.optimizer = api.starts_with(kOptimizerStepScope) ||
                    (kind.begins_scope && std::any_of(config.args.begin(), config.args.end(), is_step));
   kind.is_aten = api.starts_with("aten::");
   const bool constructs = IsOneOf(base, kConstructors);

@@ -4,7 +4,6 @@
 #include <array>
 #include <string_view>
 
-#include "serialize/base/text.h"
 #include "serialize/forms/call_labels.h"
 #include "serialize/forms/forms.h"
 #include "serialize/model/config.h"
@@ -16,12 +15,7 @@ namespace {
 
 constexpr std::string_view kScopeBegins = "_record_function_enter_new";
 constexpr std::string_view kScopeEnds = "_record_function_exit._RecordFunction";
-// PyTorch's own scopes around `step` and `zero_grad`: `Optimizer.step#AdamW.step`.
-constexpr std::string_view kOptimizerScope = "Optimizer.";
 constexpr std::string_view kOptimizers = "torch.optim.";
-constexpr std::string_view kEngineCalls[] = {"torch.Tensor.backward", "torch._tensor.Tensor.backward",
-                                             "torch.autograd.backward", "torch.autograd.grad",
-                                             "torch.autograd.graph._engine_run_backward"};
 // Optimizers on lists of tensors, but not, say, `_fused_sdp_choice`.
 constexpr std::array<std::string_view, 3> kLists = {"_foreach_", "_fused_ada", "_fused_sgd"};
 
@@ -31,8 +25,6 @@ constexpr std::string_view kGraphModules = "torch.fx.graph_module.GraphModule.";
 bool Contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
 }  // namespace
-
-bool RunsBackward(std::string_view api) { return IsOneOf(api, kEngineCalls); }
 
 ModuleOwners::What ModuleOwners::WhatOf(ConfigId config) const {
   const std::string_view identity = trace_.identity(config);
@@ -77,7 +69,7 @@ ModuleOwners::Thread& ModuleOwners::ThreadOf(const CallRecord& entry) {
 void ModuleOwners::FindNode(const CallRecord& entry, Thread* thread, Context* own) {
   own->backward = true;
   if (entry.facts.forward_thread != 0) {
-    const Maker* const maker = makers_.Find(entry);
+    const Maker* const maker = makers_.Find(entry.process, entry.facts);
     thread->node = maker == nullptr ? std::nullopt : std::optional(*maker);
   }
   // A module called since the node was made is called by the node: a checkpointed forward pass that is made again. And
@@ -113,6 +105,7 @@ PlacedCall ModuleOwners::Of(const CallRecord& entry) {
   const Kind& kind = KindOf(entry.config);
   bool opens = kind.what != What::kOther;
   if (IsBackward(entry.facts)) {
+    sees_backward_ = true;
     FindNode(entry, &thread, &own);
     opens = true;
   }
@@ -131,6 +124,7 @@ PlacedCall ModuleOwners::Of(const CallRecord& entry) {
       if (!own.chosen && !own.backward) choose(places_.optimizer());
       break;
     case What::kEngine:
+      runs_backward_ = true;
       own.backward = true;
       break;
     case What::kOptimizing:
@@ -150,7 +144,7 @@ PlacedCall ModuleOwners::Of(const CallRecord& entry) {
     default:
       break;
   }
-  makers_.Add(entry, {own.owner, entry.call});
+  makers_.Add(entry.process, entry.facts, {own.owner, entry.call});
   if (opens) {
     own.depth = entry.depth;
     own.scope = scope;

@@ -8,18 +8,15 @@
 #include <functional>
 #include <map>
 #include <optional>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "serialize/reports/reports.h"
 #include "serialize/trace/node_makers.h"
 #include "serialize/trace/trace.h"
+#include "serialize/trace/training_calls.h"
 
 namespace torchtrace {
-
-// Whether a function of this name runs backward passes.
-bool RunsBackward(std::string_view api);
 
 // Follows a trace in its order, and numbers owners by the caller's functions.
 class ModuleOwners {
@@ -34,6 +31,8 @@ class ModuleOwners {
 
   // Call it at every call's entry.
   PlacedCall Of(const CallRecord& entry);
+  // Whether the trace has backward passes, but not what is in them.
+  bool lacks_backward() const { return runs_backward_ && !sees_backward_; }
 
  private:
   enum class What : uint8_t {
@@ -86,6 +85,7 @@ class ModuleOwners {
   std::map<std::pair<uint32_t, uint32_t>, Thread> threads_;
   std::pair<uint32_t, uint32_t> last_key_;
   Thread* last_ = nullptr;
+  bool runs_backward_ = false, sees_backward_ = false;
 };
 
 }  // namespace torchtrace

@@ -205,7 +205,19 @@ std::function<PlacedCall(const CallRecord&, PlaceId)> StatsPlaces::OfModules(siz
   auto owners = std::make_shared<ModuleOwners>(*of, ModuleOwners::Places{.module = place_of_module,
                                                                          .optimizer = [this] { return Optimizer(); },
                                                                          .nowhere = [this] { return Nowhere(); }});
+  owners_[trace] = owners;
   return [owners](const CallRecord& call, PlaceId) { return owners->Of(call); };
+}
+
+std::vector<std::string> StatsPlaces::Notes() const {
+  std::vector<std::string> notes;
+  for (const auto& [trace, owners] : owners_) {
+    if (!owners->lacks_backward()) continue;
+    notes.push_back(absl::StrCat(traces_[trace].name,
+                                 ": what is in backward passes was not recorded (level 2 or 4 does that): they count "
+                                 "for (no module)"));
+  }
+  return notes;
 }
 
 std::function<PlacedCall(const CallRecord&, PlaceId)> StatsPlaces::OfSteps(size_t trace) {

@@ -16,6 +16,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "serialize/reports/module_owners.h"
 #include "serialize/reports/report_table.h"
 #include "serialize/reports/reports.h"
 #include "serialize/trace/step_times.h"
@@ -51,6 +52,8 @@ class StatsPlaces {
 
   // Valid after Finish.
   const std::vector<StatsPlace>& all() const { return places_; }
+  // What the places can't show.
+  std::vector<std::string> Notes() const;
 
  private:
   // A trace knows the names of its threads when it was read.
@@ -87,6 +90,7 @@ class StatsPlaces {
     std::map<std::pair<uint32_t, uint64_t>, PlaceId> places;  // by process and number
   };
   std::vector<std::unique_ptr<StepsOfTrace>> steps_;
+  std::map<size_t, std::shared_ptr<const ModuleOwners>> owners_;  // by trace
 };
 
 }  // namespace torchtrace

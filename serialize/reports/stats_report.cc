@@ -107,6 +107,23 @@ struct TotalsOfTraces {
   std::vector<Totals> traces;
 };
 
+// Whether a call takes tensors, and whether some of them have elements: those on device meta, and fake ones, do not.
+enum class Elements : uint8_t { kNone, kEmpty, kSome };
+
+Elements ElementsIn(const Value& value) {
+  if (value.tag == ValueTag::kTensor) return value.device == "meta" ? Elements::kEmpty : Elements::kSome;
+  Elements all = Elements::kNone;
+  for (const Value& item : value.items) all = std::max(all, ElementsIn(item));
+  return all;
+}
+
+Elements ElementsIn(const Config& config) {
+  Elements all = Elements::kNone;
+  for (const Value& value : config.args) all = std::max(all, ElementsIn(value));
+  for (const auto& [name, value] : config.kwargs) all = std::max(all, ElementsIn(value));
+  return all;
+}
+
 // A config of the traces, coarsened; equal ones are added up.
 struct GlobalConfig {
   std::string_view identity;
@@ -167,6 +184,9 @@ class StatsReport {
         reads_(options.times || options.numbers || options.ChoosesCalls() || by_place() || by_ == StatsBy::kShapes ||
                options.sort == StatsSort::kFirst || ShowsCosts(options)),
         costs_(ShowsCosts(options)),
+        sorts_by_time_(options.times && (options.sort.has_value()
+                                             ? options.sort == StatsSort::kTime || options.sort == StatsSort::kSelf
+                                             : by_ == StatsBy::kShapes)),
         memory_(options.times && std::any_of(traces.begin(), traces.end(), HasMemory)),
         filter_(options.filter),
         places_(options.grouping, traces) {
@@ -196,6 +216,10 @@ class StatsReport {
     sort_ = options_.sort.value_or(by_time                 ? StatsSort::kTime
                                    : by_ == StatsBy::kStep ? StatsSort::kName
                                                            : StatsSort::kCalls);
+    if (sorts_by_time_ && with_elements_ < without_elements_) {
+      times_mean_nothing_ = true;
+      if (!options_.sort.has_value()) sort_ = HasFlops() ? StatsSort::kFlops : StatsSort::kCalls;
+    }
     if (!has_times_ && (sort_ == StatsSort::kTime || sort_ == StatsSort::kSelf)) {
       return absl::InvalidArgumentError(absl::StrCat(
           "cannot sort by time: ",
@@ -218,9 +242,16 @@ class StatsReport {
     return Write();
   }
 
-  // Remarks about missing times.
+  // Remarks about what is missing, and times that mean nothing.
   std::vector<std::string> Notes() const {
-    std::vector<std::string> notes;
+    std::vector<std::string> notes = places_.Notes();
+    if (times_mean_nothing_) {
+      notes.push_back(absl::StrCat("most calls take meta or fake tensors, which hold nothing: their times are Python's "
+                                   "and PyTorch's own",
+                                   options_.sort.has_value()        ? ""
+                                   : sort_ == StatsSort::kFlops ? "; sorted by FLOP instead"
+                                                                    : "; sorted by calls instead"));
+    }
     for (const auto& [trace, calls] : untimed_) {
       if (!has_times_) break;
       notes.push_back(absl::StrCat(traces_[trace].name, ": ", Counted(calls, "call has", "calls have"),
@@ -264,6 +295,30 @@ class StatsReport {
            options.sort == StatsSort::kBytes || options.shape_rules != nullptr;
   }
 
+  bool HasFlops() const {
+    return std::any_of(configs_.begin(), configs_.end(),
+                       [](const GlobalConfig& config) { return config.all.cost.cost.flops.value_or(0) > 0; });
+  }
+
+  // Counts calls by whether they take tensors with elements.
+  void CountElements(const Trace& trace, const TraceTotals& totals) {
+    std::vector<bool> fake(totals.configs.size()), real(totals.configs.size());  // some variant is, another is not
+    for (VariantId variant = 0; variant < trace.variant_count(); ++variant) {
+      const ConfigId config = trace.config_of(variant);
+      if (config >= fake.size()) continue;
+      const bool is_fake = trace.facets(variant).find("FakeTensor") != std::string_view::npos;
+      (is_fake ? fake : real)[config] = true;
+    }
+    for (ConfigId id = 0; id < totals.configs.size(); ++id) {
+      const uint64_t calls = totals.configs[id].calls;
+      if (calls == 0) continue;
+      const Elements elements = ElementsIn(ReadableConfig(trace.identity(id)));
+      if (elements == Elements::kNone) continue;
+      const bool without = elements == Elements::kEmpty || (fake[id] && !real[id]);
+      (without ? without_elements_ : with_elements_) += calls;
+    }
+  }
+
   bool Accepts(const ConfigHead& head) {
     const std::vector<int>& levels = options_.levels;
     return (levels.empty() || std::find(levels.begin(), levels.end(), head.level) != levels.end()) &&
@@ -298,6 +353,7 @@ class StatsReport {
     has_times_ = has_times_ || (options_.times && totals->has_times);
     device_ns_.push_back(totals->device_ns);
     if (totals->untimed > 0) untimed_.emplace_back(number, totals->untimed);
+    if (sorts_by_time_) CountElements(*trace, *totals);
     for (ConfigId id = 0; id < totals->configs.size(); ++id) {
       const CallTotal& total = totals->configs[id];
       if (total.calls == 0) continue;
@@ -860,6 +916,7 @@ class StatsReport {
   const bool side_by_side_;
   const bool reads_;   // false: only counts
   const bool costs_;   // shows FLOPs and bytes
+  const bool sorts_by_time_;
   const bool memory_;  // some trace has it
   GlobMemo filter_;
   StatsPlaces places_;
@@ -874,6 +931,9 @@ class StatsReport {
   std::vector<int64_t> device_ns_;                    // of each trace
   std::vector<std::pair<size_t, uint64_t>> untimed_;  // traces, and how many of their calls have no times
   StatsSort sort_ = StatsSort::kCalls;
+  // Calls that take tensors.
+  uint64_t with_elements_ = 0, without_elements_ = 0;
+  bool times_mean_nothing_ = false;
   std::map<int, TotalsOfTraces> levels_;
   TotalsOfTraces totals_;
   std::vector<StatsRow> rows_;

@@ -710,6 +710,68 @@ TEST(StatsReport, CostsOfAllLevelsCountOnce) {
   }
 }
 
+// Of meta and fake tensors times mean nothing.
+TEST(StatsReport, TimesOfTensorsWithoutElementsGiveNoOrder) {
+  const auto tensor = [](const char* device) {
+    Value value = TensorValue({8, 8});
+    value.device = device;
+    return value;
+  };
+  const auto product = [&](const char* api, const char* device) {
+    return MakeConfig(2, api, {tensor(device), tensor(device)});
+  };
+  constexpr std::string_view kFake("\x01\x00\x02\x0a" "FakeTensor", 14);
+  StatsOptions options;
+  options.grouping.by = StatsBy::kShapes;
+  const auto first = [&](FakeTrace* trace, std::string* note) {
+    std::ostringstream out;
+    std::vector<std::string> notes;
+    options.format = StatsFormat::kJson;
+    EXPECT_TRUE(WriteStats(Named({trace}), options, &out, &notes).ok());
+    *note = notes.empty() ? "" : notes[0];
+    return json::parse(out.str())["shapes"][0]["api"].get<std::string>();
+  };
+  std::string note;
+  for (const bool fake : {false, true}) {
+    FakeTrace trace;
+    trace.Enter(product("aten::relu", fake ? "cpu" : "meta"), fake ? kFake : "");
+    trace.Wait(1000);
+    trace.Leave();
+    trace.Call(product("aten::mm", fake ? "cpu" : "meta"), fake ? kFake : "");
+    EXPECT_EQ(first(&trace, &note), "aten::mm");
+    EXPECT_THAT(note, testing::EndsWith("Python's and PyTorch's own; sorted by FLOP instead"));
+    options.sort = StatsSort::kSelf;
+    EXPECT_EQ(first(&trace, &note), "aten::relu");
+    EXPECT_THAT(note, testing::EndsWith("PyTorch's own"));
+    options.sort = {};
+    // As many others.
+    trace.Call(product("aten::relu", "cuda:0"));
+    trace.Call(product("aten::relu", "cuda:0"));
+    EXPECT_EQ(first(&trace, &note), "aten::relu");
+    EXPECT_EQ(note, "");
+  }
+}
+
+// Level 1 shows a backward pass as one call.
+TEST(StatsReport, ModulesWithoutBackwardPassesAreTold) {
+  for (const bool told : {true, false}) {
+    FakeTrace trace;
+    trace.Enter(Module("__main__.Net", "Net_0"));
+    trace.Call(MakeConfig(1, "torch.relu"));
+    trace.Leave();
+    if (told) trace.Call(MakeConfig(1, "torch.Tensor.backward"));
+    StatsOptions options;
+    options.grouping.by = StatsBy::kModule;
+    std::ostringstream out;
+    std::vector<std::string> notes;
+    ASSERT_TRUE(WriteStats(Named({&trace}), options, &out, &notes).ok());
+    EXPECT_EQ(notes.size(), told ? 1u : 0u);
+    if (told) {
+      EXPECT_THAT(notes[0], testing::HasSubstr("level 2 or 4"));
+    }
+  }
+}
+
 // What torch.compile did: a row for the compilations and for the runs of each graph.
 TEST(StatsReport, Graphs) {
   FakeTrace trace;

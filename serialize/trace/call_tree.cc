@@ -105,7 +105,8 @@ uint32_t CallTree::Enter(const CallRecord& record, Thread* thread) {
   const bool is_outermost = thread->open.empty();
   uint32_t parent = is_outermost ? thread->root : thread->open.back().node;
   if (options_.closed && !is_outermost && options_.closed(nodes_[parent].label)) return parent;
-  const uint32_t* const forward = options_.backward_at_forward ? forward_nodes_.Find(record) : nullptr;
+  const uint32_t* const forward =
+      options_.backward_at_forward ? forward_nodes_.Find(record.process, record.facts) : nullptr;
   std::optional<uint32_t> label = options_.label(record);
   const bool labelled = label.has_value();
   // A call inside another moved one, of the same forward call, is a part of it.
@@ -114,7 +115,7 @@ uint32_t CallTree::Enter(const CallRecord& record, Thread* thread) {
   if (!labelled && forward != nullptr && !is_part && options_.backward) label = options_.backward(record);
   if (!label.has_value() && is_outermost && options_.outside) label = options_.outside(record);
   if (!label.has_value()) {
-    if (options_.backward_at_forward && !is_outermost) forward_nodes_.Add(record, parent);
+    if (options_.backward_at_forward && !is_outermost) forward_nodes_.Add(record.process, record.facts, parent);
     return parent;
   }
   if (options_.fold_equal && !is_outermost && nodes_[parent].label == *label) return parent;
@@ -124,7 +125,7 @@ uint32_t CallTree::Enter(const CallRecord& record, Thread* thread) {
   const uint32_t node = NodeOf(parent, *label);
   nodes_[node].calls += record.count;
   nodes_[node].timed = nodes_[node].timed || IsTimed(record);
-  if (options_.backward_at_forward) forward_nodes_.Add(record, node);
+  if (options_.backward_at_forward) forward_nodes_.Add(record.process, record.facts, node);
   thread->open.push_back({.call = record.call, .node = node, .start_ns = record.time_ns, .moved = moved});
   return node;
 }

@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <utility>
 #include <vector>
 
 #include "serialize/model/record_facts.h"
-#include "serialize/trace/trace.h"
 
 namespace torchtrace {
 
@@ -28,22 +28,25 @@ class NodeMakers {
 
   // Call it at each call's entry, in the order of the trace. Ignores calls that make no node. Of calls with the same
   // number, the last one counts.
-  void Add(const CallRecord& entry, T maker) {
-    const RecordFacts& facts = entry.facts;
+  void Add(uint32_t process, const RecordFacts& facts, T maker) {
     if (facts.forward_thread != 0 || facts.sequence < 0) return;
-    Nodes& nodes = threads_[{entry.process, facts.thread}];
+    Thread& thread = threads_[{process, facts.thread}];
+    Nodes& nodes = thread.nodes;
     while (!nodes.empty() && nodes.back().first >= facts.sequence) nodes.pop_back();
-    if (nodes.size() >= 2 * most_) nodes.erase(nodes.begin(), nodes.begin() + static_cast<ptrdiff_t>(most_));
+    if (nodes.size() >= 2 * most_) {
+      const auto kept = nodes.begin() + static_cast<ptrdiff_t>(most_);
+      thread.forgotten = std::prev(kept)->first;
+      nodes.erase(nodes.begin(), kept);
+    }
     nodes.emplace_back(facts.sequence, std::move(maker));
   }
 
   // Null if the call doesn't run a node, or its maker is unknown. Valid until the next Add.
-  const T* Find(const CallRecord& entry) const {
-    const RecordFacts& facts = entry.facts;
+  const T* Find(uint32_t process, const RecordFacts& facts) const {
     if (facts.forward_thread == 0 || facts.sequence < 0) return nullptr;
-    const auto thread = threads_.find({entry.process, facts.forward_thread});
-    if (thread == threads_.end()) return nullptr;
-    const Nodes& nodes = thread->second;
+    const auto thread = threads_.find({process, facts.forward_thread});
+    if (thread == threads_.end() || facts.sequence <= thread->second.forgotten) return nullptr;
+    const Nodes& nodes = thread->second.nodes;
     const auto at = std::lower_bound(nodes.begin(), nodes.end(), facts.sequence,
                                      [](const auto& node, int64_t sequence) { return node.first < sequence; });
     return at == nodes.end() ? nullptr : &at->second;
@@ -51,9 +54,13 @@ class NodeMakers {
 
  private:
   using Nodes = std::vector<std::pair<int64_t, T>>;  // ascending
+  struct Thread {
+    Nodes nodes;
+    int64_t forgotten = -1;  // nodes up to this number
+  };
 
-  const size_t most_;
-  std::map<std::pair<uint32_t, uint64_t>, Nodes> threads_;  // by process and RecordFunction's number
+  size_t most_;
+  std::map<std::pair<uint32_t, uint64_t>, Thread> threads_;  // by process and RecordFunction's number
 };
 
 }  // namespace torchtrace
