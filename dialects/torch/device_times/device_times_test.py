@@ -20,7 +20,8 @@ pytestmark = pytest.mark.torch
 LAUNCHES, GRAPH = 1000 + 10_000 * 3000 + 2000, 3 * 4000
 COPIES = 500 + 100 * 5000 + 7
 FUSED = 6000  # launched by the driver's function
-ALL = LAUNCHES + GRAPH + COPIES + FUSED
+REDUCED = 9000  # of a collective
+ALL = LAUNCHES + GRAPH + COPIES + FUSED + REDUCED
 
 
 @functools.cache
@@ -54,9 +55,10 @@ def test_work_belongs_to_the_calls_that_launched_it():
         "stand_in::copy": COPIES,
         "stand_in::replay": GRAPH,
         "stand_in::fused": FUSED,
+        "c10d::allreduce_": REDUCED,
     }
     assert found == expected
-    assert [row["api"] for row in report["apis"]][:4] == list(found)
+    assert [row["api"] for row in report["apis"]][:5] == list(found)
     assert report["total_device_ns"] == sum(found.values())
     assert "device %" in tool("stats", run.folder)
 
@@ -79,6 +81,9 @@ def test_kernels():
     assert (kernel["count"], kernel["device_ns"]) == (10_002 + 3, LAUNCHES + GRAPH)
     assert (copy["count"], copy["device_ns"], copy["bytes"]) == (102, COPIES, 102 * 4096)
     assert rows["triton_poi_fused_sin_0", "stand_in::fused"]["device_ns"] == FUSED
+    reduced = rows["ncclDevKernel_AllReduce_Sum_f32_RING_LL", "c10d::allreduce_"]
+    assert (reduced["operation"], reduced["group"], reduced["ranks"]) == ("all_reduce", "0", 8)
+    assert (reduced["device_ns"], reduced["bytes"]) == (REDUCED, 1000)
     assert report["total_device_ns"] == ALL
 
 
@@ -104,16 +109,18 @@ def test_streams_of_a_chrome_trace():
     slices = [event for event in events if event["ph"] == "X"]
     kernels = [event for event in slices if event["cat"] == "kernel"]
     copies = [event for event in slices if event["cat"] == "gpu_memcpy"]
-    assert (len(kernels), len(copies)) == (10_006, 102)
-    assert {event["tid"] for event in kernels} == {7} and {event["pid"] for event in copies} == {1}
+    assert (len(kernels), len(copies)) == (10_007, 102)
+    assert {event["tid"] for event in kernels} == {7, 20} and {
+        event["pid"] for event in copies
+    } == {1}
     launches = {e["args"]["correlation"]: e for e in slices if e["cat"] == "cuda_runtime"}
     calls = {e["args"]["External id"]: e for e in slices if e["cat"] == "cpu_op"}
     # The nodes of a graph have one launch.
-    assert len(launches) == 10_004 + 102
+    assert len(launches) == 10_005 + 102
     for event in kernels + copies:
         launch = launches[event["args"]["correlation"]]
         call = calls[event["args"]["External id"]]
-        assert call["name"].startswith("stand_in::") and call["tid"] == launch["tid"]
+        assert call["tid"] == launch["tid"]
         assert call["ts"] <= launch["ts"] and launch["dur"] == 0.1
         assert launch["ts"] + launch["dur"] <= call["ts"] + call["dur"] + 0.001
     arrows = {(e["ph"], e["id"]): e for e in events if e.get("cat") == "ac2g"}
@@ -129,7 +136,7 @@ def test_holistic_trace_analysis_knows_the_streams(tmp_path):
     (tmp_path / "trace.json").write_text(chrome_trace())
     analysis = hta.TraceAnalysis({0: str(tmp_path / "trace.json")}, trace_dir=str(tmp_path))
     types, kernels = analysis.get_gpu_kernel_breakdown(visualize=False)
-    assert set(types["kernel_type"]) >= {"COMPUTATION", "MEMORY"}
+    assert set(types["kernel_type"]) == {"COMPUTATION", "COMMUNICATION", "MEMORY"}
     (row,) = kernels[kernels["name"] == "a_kernel<float>"].to_dict("records")
     # It rounds starts up, and ends down, to microseconds.
     assert 0.5 < row["sum (us)"] * 1000 / (LAUNCHES + GRAPH) <= 1

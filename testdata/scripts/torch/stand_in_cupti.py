@@ -10,10 +10,13 @@ INT, LONG, TEXT = ctypes.c_int, ctypes.c_uint64, ctypes.c_char_p
 library.stand_in_launch.argtypes = [INT, INT, INT, LONG, LONG, TEXT, INT, INT]
 
 import torch
+import torch.distributed as dist
 from torch.profiler import ProfilerActivity, profile
+from torch.testing._internal.distributed.fake_pg import FakeStore
 
 KERNEL, COPY = 10, 1
 # They live as long as the process.
+NCCL = ctypes.c_char_p(b"ncclDevKernel_AllReduce_Sum_f32_RING_LL")
 NAME, TRITON = ctypes.c_char_p(b"a_kernel<float>"), ctypes.c_char_p(b"triton_poi_fused_sin_0")
 
 ops = torch.library.Library("stand_in", "DEF")
@@ -54,6 +57,15 @@ for function in (launch, copy, replay, fused, look):
 x = torch.ones(2)
 
 
+def all_reduce(tensors, group, op, sparse=None, waits=True, timeout=-1):
+    library.stand_in_launch(KERNEL, 0, 20, 9000, 0, NCCL, 1, 1)
+    return torch.ops.c10d.broadcast_(tensors, group, 0, 0, waits, timeout)
+
+
+c10d = torch.library.Library("c10d", "IMPL")
+c10d.impl("allreduce_", all_reduce, "CPU", allow_override=True)
+dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=8)
+
 copied = threading.Event()
 
 
@@ -80,6 +92,7 @@ ended.start()
 ended.join()
 torch.ops.stand_in.replay(x)
 torch.ops.stand_in.fused(x)
+dist.all_reduce(torch.ones(250))
 for _ in range(10_000):
     torch.ops.stand_in.launch(x, 3000)
 if (child := os.fork()) == 0:
