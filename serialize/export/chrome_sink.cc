@@ -184,8 +184,7 @@ class ChromeSink final : public CallSink {
       if (const ForwardCall* const forward = node_makers_.Find(record.process, record.facts)) {
         thread.open.back().forward = *forward;
       }
-      node_makers_.Add(record.process, record.facts,
-                       {&thread.place, record.time_ns + process.offset_ns - base_ns_});
+      node_makers_.Add(record.process, record.facts, {&thread.place, record.time_ns + process.offset_ns - base_ns_});
       if (Spell(record.config).of_python) thread.open.back().python_id = ++python_ids_;
       return absl::OkStatus();
     }

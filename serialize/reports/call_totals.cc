@@ -168,7 +168,9 @@ class Summer {
     for (; thread->open.size() > depth; thread->open.Pop()) {
       const OpenCall& call = thread->open.back();
       if (call.row != kNoRow) --open_rows_[call.row];
-      if (options_.memory && thread->open.size() > 1) thread->open[thread->open.size() - 2].memory.Add(call.memory);
+      if (!options_.memory || thread->open.size() < 2) continue;
+      OpenCall& around = thread->open[thread->open.size() - 2];
+      if (!options_.apart || around.place == call.place) around.memory.Add(call.memory);
     }
   }
 
@@ -334,6 +336,11 @@ class Summer {
     return at->second;
   }
 
+  // Whether what the inner one does counts for the call around it.
+  bool IsWithin(const Context& inner, const Context& around) const {
+    return !options_.apart || inner.place == around.place;
+  }
+
   void AddHeld() {
     memory_.ForEach([this](const ProcessDevice&, const LiveMemory<uint32_t>::Block& block) {
       contexts_[block.owner].held += block.bytes;
@@ -342,7 +349,7 @@ class Summer {
     for (size_t i = contexts_.size() - 1; i > kNoContext; --i) {
       const Context& context = contexts_[i];
       if (context.held == 0) continue;
-      contexts_[context.around].held += context.held;
+      if (IsWithin(context, contexts_[context.around])) contexts_[context.around].held += context.held;
       if (!context.outermost) continue;
       totals_.configs[context.config].memory.held += context.held;
       if (context.place != kNoPlace) PlaceAt(context.place).total.memory.held += context.held;
@@ -377,6 +384,7 @@ class Summer {
       totals_.configs[one.config].device_ns += one.outermost ? ns : 0;
       totals_.configs[one.config].self_device_ns += self_ns;
       if (one.place != kNoPlace) PlaceAt(one.place).total.device_ns += one.outermost ? ns : 0;
+      if (!IsWithin(one, contexts_[one.around])) break;
     }
   }
 

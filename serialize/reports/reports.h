@@ -140,6 +140,9 @@ struct SumOptions {
   bool numbers = false;
   bool memory = false;
   bool device = false;  // the times of devices
+  // Rows follow one another in time, as steps do: memory and device times of a call that goes on into a later row count
+  // for the row in which they happen.
+  bool apart = false;
   // With `device`: gets what calls launched, with the record that says so, if a call that counts did or is around it.
   std::function<void(const CallRecord& later, const DeviceWork& work)> work = nullptr;
   size_t trace = 0;  // of FirstCall

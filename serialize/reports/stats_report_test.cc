@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <sstream>
 #include <string>
@@ -720,7 +721,10 @@ TEST(StatsReport, TimesOfTensorsWithoutElementsGiveNoOrder) {
   const auto product = [&](const char* api, const char* device) {
     return MakeConfig(2, api, {tensor(device), tensor(device)});
   };
-  constexpr std::string_view kFake("\x01\x00\x02\x0a" "FakeTensor", 14);
+  constexpr std::string_view kFake(
+      "\x01\x00\x02\x0a"
+      "FakeTensor",
+      14);
   StatsOptions options;
   options.grouping.by = StatsBy::kShapes;
   const auto first = [&](FakeTrace* trace, std::string* note) {
@@ -1064,6 +1068,7 @@ TEST(StatsReport, WhatStepsTook) {
   known.last_steps.at(StepKind::kStep) = {4, 400};
   const std::map<uint64_t, int64_t> device_ns = {{1, 10}, {2, 30}, {3, 20}};
   const std::map<uint64_t, uint64_t> bytes = {{1, 5}, {2, 7}, {3, 9}};
+  trace.Enter(MakeConfig(3, "__main__.<module>"));
   for (uint64_t step = 1; step <= 3; ++step) {
     StepMarks marks;
     marks.at(StepKind::kStep) = {step, static_cast<int64_t>(100 * step)};
@@ -1073,10 +1078,11 @@ TEST(StatsReport, WhatStepsTook) {
     trace.Memory({.address = step, .bytes = bytes.at(step)});
     trace.Leave();
   }
+  trace.Leave();
   for (const auto& [step, ns] : device_ns) {
     std::string work;
     AppendDeviceWork({.start_ns = 1'000, .duration_ns = ns}, &work);
-    trace.Later(step - 1, LaterOf::kDeviceWork, work);
+    trace.Later(step, LaterOf::kDeviceWork, work);
   }
   StatsOptions options;
   options.grouping.by = StatsBy::kStep;
@@ -1084,7 +1090,16 @@ TEST(StatsReport, WhatStepsTook) {
     options.sort = sort;
     std::vector<uint64_t> numbers;
     const json report = StatsJson({&trace}, options);
-    for (const json& row : report["steps"]) numbers.push_back(row["number"]);
+    for (const json& row : report["steps"]) {
+      if (!row["number"].is_null()) numbers.push_back(row["number"]);
+    }
+    // The call around all steps has none of what happens in them.
+    const json before = *std::find_if(report["steps"].begin(), report["steps"].end(),
+                                      [](const json& row) { return row["number"].is_null(); });
+    EXPECT_EQ(before["calls"], 1);
+    EXPECT_EQ(before["device_ns"], 0);
+    EXPECT_EQ(before["allocated_bytes"], 0);
+    EXPECT_EQ(before["held_bytes"], 0);
     return numbers;
   };
   EXPECT_THAT(steps(std::nullopt), testing::ElementsAre(1, 2, 3));
