@@ -204,8 +204,9 @@ const std::vector<std::string>& AllNames() {
 class NativeEntriesTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    if (Py_IsInitialized() != 0) return;
-    Py_Initialize();
+    static bool started = false;
+    if (std::exchange(started, true)) return;
+    if (Py_IsInitialized() == 0) Py_Initialize();
     ASSERT_EQ(Execute(kLibrary), "");
   }
   void TearDown() override {
