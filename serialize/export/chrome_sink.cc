@@ -174,9 +174,9 @@ class ChromeSink final : public CallSink {
     Thread& thread = ThreadOf(record);
     if (record.kind == CallRecord::kEnter) {
       thread.open.push_back({record.call, record.config, record.time_ns, record.facts, PythonParent(thread)});
-      if (const ForwardCall* const forward = node_makers_.Find(record.process, record.facts)) thread.open.back().forward = *forward;
-      node_makers_.Add(record.process, record.facts,
-                       {&thread.place, record.time_ns + process.offset_ns - base_ns_});
+      if (const ForwardCall* const forward = node_makers_.Find(record.process, record.facts))
+        thread.open.back().forward = *forward;
+      node_makers_.Add(record.process, record.facts, {&thread.place, record.time_ns + process.offset_ns - base_ns_});
       if (Spell(record.config).of_python) thread.open.back().python_id = ++python_ids_;
       return absl::OkStatus();
     }

@@ -124,7 +124,7 @@ class NanFinder {
     bool selected = false;
     uint8_t held = 0;    // by an argument
     uint8_t inside = 0;  // by a tensor of a call in it
-    RecordFacts facts;  // of the node that runs
+    RecordFacts facts;   // of the node that runs
     std::string notes;
   };
   struct Thread {

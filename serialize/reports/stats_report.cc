@@ -182,9 +182,9 @@ class StatsReport {
         reads_(options.times || options.numbers || options.ChoosesCalls() || by_place() || by_ == StatsBy::kShapes ||
                options.sort == StatsSort::kFirst || ShowsCosts(options)),
         costs_(ShowsCosts(options)),
-        sorts_by_time_(options.times && (options.sort.has_value()
-                                             ? options.sort == StatsSort::kTime || options.sort == StatsSort::kSelf
-                                             : by_ == StatsBy::kShapes)),
+        sorts_by_time_(options.times &&
+                       (options.sort.has_value() ? options.sort == StatsSort::kTime || options.sort == StatsSort::kSelf
+                                                 : by_ == StatsBy::kShapes)),
         memory_(options.times && std::any_of(traces.begin(), traces.end(), HasMemory)),
         filter_(options.filter),
         places_(options.grouping, traces) {
@@ -244,11 +244,12 @@ class StatsReport {
   std::vector<std::string> Notes() const {
     std::vector<std::string> notes = places_.Notes();
     if (times_mean_nothing_) {
-      notes.push_back(absl::StrCat("most calls take meta or fake tensors, which hold nothing: their times are Python's "
-                                   "and PyTorch's own",
-                                   options_.sort.has_value()        ? ""
-                                   : sort_ == StatsSort::kFlops ? "; sorted by FLOP instead"
-                                                                    : "; sorted by calls instead"));
+      notes.push_back(
+          absl::StrCat("most calls take meta or fake tensors, which hold nothing: their times are Python's "
+                       "and PyTorch's own",
+                       options_.sort.has_value()    ? ""
+                       : sort_ == StatsSort::kFlops ? "; sorted by FLOP instead"
+                                                    : "; sorted by calls instead"));
     }
     for (const auto& [trace, calls] : untimed_) {
       if (!has_times_) break;
@@ -907,8 +908,8 @@ class StatsReport {
   const StatsBy by_;
   const Grouping& grouping_;
   const bool side_by_side_;
-  const bool reads_;   // false: only counts
-  const bool costs_;   // shows FLOPs and bytes
+  const bool reads_;  // false: only counts
+  const bool costs_;  // shows FLOPs and bytes
   const bool sorts_by_time_;
   const bool memory_;  // some trace has it
   GlobMemo filter_;

@@ -718,7 +718,10 @@ TEST(StatsReport, TimesOfTensorsWithoutElementsGiveNoOrder) {
   const auto product = [&](const char* api, const char* device) {
     return MakeConfig(2, api, {tensor(device), tensor(device)});
   };
-  constexpr std::string_view kFake("\x01\x00\x02\x0a" "FakeTensor", 14);
+  constexpr std::string_view kFake(
+      "\x01\x00\x02\x0a"
+      "FakeTensor",
+      14);
   StatsOptions options;
   options.grouping.by = StatsBy::kShapes;
   const auto first = [&](FakeTrace* trace, std::string* note) {

@@ -37,7 +37,8 @@ void CallTree::Enter(const CallRecord& record, Thread* thread) {
   const bool is_outermost = thread->open.empty();
   uint32_t parent = is_outermost ? thread->root : thread->open.back().node;
   if (options_.closed && !is_outermost && options_.closed(nodes_[parent].label)) return;
-  const uint32_t* const forward = options_.backward_at_forward ? forward_nodes_.Find(record.process, record.facts) : nullptr;
+  const uint32_t* const forward =
+      options_.backward_at_forward ? forward_nodes_.Find(record.process, record.facts) : nullptr;
   std::optional<uint32_t> label = options_.label(record);
   const bool labelled = label.has_value();
   // A call inside another moved one, of the same forward call, is a part of it.
