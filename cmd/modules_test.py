@@ -117,3 +117,21 @@ def test_operators_of_backward_are_where_their_forward_ones_are(folder):
     names = {node["node"]: node["name"] for node in nodes}
     owners = {names[node["parent"]] for node in nodes if node["name"] == "(backward)"}
     assert "Net_0.plain.attention (Linear)" in owners
+
+
+@pytest.mark.torch
+def test_arrows_of_a_chrome_trace_lead_to_backward_calls(folder):
+    modules(folder, "2,3")
+    command = [TORCHTRACE, "export", "chrome", folder / "2,3", "-o", folder / "chrome.json"]
+    subprocess.run(command, check=True, capture_output=True)
+    events = json.loads((folder / "chrome.json").read_text())["traceEvents"]
+    calls = {(event["tid"], event["ts"]): event for event in events if event["ph"] == "X"}
+    arrows = {}
+    for event in events:
+        if event.get("cat") == "fwdbwd":
+            call = calls[event["tid"], event["ts"]]
+            arrows.setdefault(event["id"], {})[event["ph"]] = call["name"]
+    arrows = {(arrow["s"], arrow["f"]) for arrow in arrows.values()}
+    # A product's node first transposes what it keeps.
+    assert arrows >= {("aten::gelu", "aten::gelu_backward"), ("aten::addmm", "aten::t")}
+    assert not {a for a in arrows if a[1] == "aten::gelu_backward" and a[0] != "aten::gelu"}
