@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from dialects.torch.testing.trace_testing import tool, trace
+from dialects.torch.testing.trace_testing import tool, trace, untraced
 from tools.testing import whole_tool
 
 pytestmark = [pytest.mark.torch]
@@ -41,6 +41,10 @@ def apis(level, *options):
 
 def test_a_step_allocates_what_the_profiler_sees():
     assert apis(4)["the step"]["allocated_bytes"] == printed()["allocated"] > 0
+
+
+def test_the_programs_profiler_sees_the_same():
+    assert json.loads(untraced("memory_program.py").stdout) == printed()
 
 
 def test_operators_and_what_they_leave():
