@@ -43,7 +43,7 @@ std::string Node(int id, int parent, std::string_view name, std::string_view sch
 }
 
 // A node with one input.
-std::string CallNode(std::string_view schema, std::string_view value, std::string_view shape, std::string_view type,
+std::string CallJson(std::string_view schema, std::string_view value, std::string_view shape, std::string_view type,
                      std::string_view strides) {
   return Node(2, 1, "op", schema,
               absl::StrCat(R"("values": [)", std::string(value), R"(], "shapes": [)", std::string(shape),
@@ -137,7 +137,7 @@ TEST(ExecutionTrace, Values) {
   };
   for (const auto& test : kCases) {
     const std::string json = ExecutionTrace(
-        CallNode(absl::StrCat("a::x(", test.type, " v) -> ()"), test.value, test.shape, test.value_type, test.strides));
+        CallJson(absl::StrCat("a::x(", test.type, " v) -> ()"), test.value, test.shape, test.value_type, test.strides));
     EXPECT_EQ(LinesOfExecution(json), absl::StrCat("a::x(", test.text, ")\n")) << json;
   }
 }
@@ -238,20 +238,20 @@ TEST(ExecutionTrace, Errors) {
        "file.json: node 2 (offset 53): expected a list of input values"},
       {ExecutionTrace(Node(2, 1, "a::x", op, R"("values": [1], "types": ["Int"], "shapes": [])")),
        "file.json: node 2 (offset 53): expected as many shapes and types of inputs as values (1), found 0 and 1"},
-      {ExecutionTrace(CallNode(op, "7", "[]", "Tensor(float)", "[]")),
+      {ExecutionTrace(CallJson(op, "7", "[]", "Tensor(float)", "[]")),
        "file.json: node 2 (offset 53): input 0: expected a tensor as [id, storage id, offset, elements, bytes of one, "
        "device]"},
-      {ExecutionTrace(CallNode(op, R"([1,2,0,1,4,"cpu"])", R"(["a"])", "Tensor(float)", "[]")),
+      {ExecutionTrace(CallJson(op, R"([1,2,0,1,4,"cpu"])", R"(["a"])", "Tensor(float)", "[]")),
        "file.json: node 2 (offset 53): input 0: expected a tensor's shape as a list of integers"},
-      {ExecutionTrace(CallNode(op, R"([1,2,0,1,4,"cpu"])", "[1]", "Tensor(float)", "7")),
+      {ExecutionTrace(CallJson(op, R"([1,2,0,1,4,"cpu"])", "[1]", "Tensor(float)", "7")),
        "file.json: node 2 (offset 53): input 0: expected a tensor's strides as a list of integers"},
-      {ExecutionTrace(CallNode(op, "\"x\"", "[]", "Int", "[]")),
+      {ExecutionTrace(CallJson(op, "\"x\"", "[]", "Int", "[]")),
        "file.json: node 2 (offset 53): input 0: expected a value of type Int"},
-      {ExecutionTrace(CallNode(op, "\"x\"", "[]", "Double", "[]")),
+      {ExecutionTrace(CallJson(op, "\"x\"", "[]", "Double", "[]")),
        "file.json: node 2 (offset 53): input 0: expected a number, found \"x\""},
-      {ExecutionTrace(CallNode(op, "7", "[]", "GenericList[Int]", "[]")),
+      {ExecutionTrace(CallJson(op, "7", "[]", "GenericList[Int]", "[]")),
        "file.json: node 2 (offset 53): input 0: expected a list of values"},
-      {ExecutionTrace(CallNode(op, "[1, 2]", "[]", "GenericList[Int]", "[]")),
+      {ExecutionTrace(CallJson(op, "[1, 2]", "[]", "GenericList[Int]", "[]")),
        "file.json: node 2 (offset 53): input 0: expected as many types as list items (2)"},
   };
   for (const auto& test : kCases)
