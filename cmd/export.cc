@@ -139,8 +139,7 @@ ExportOptions OptionsFor(const ExportArguments& arguments, const char* table) {
           .cost = [rules = std::make_shared<ShapeRules>(arguments.weight == TreeWeight::kFlops ? ShapeRules::BuiltIn()
                                                                                                : ShapeRules())](
                       const Trace& trace, ConfigId config) -> ConfigCost {
-            const CallShapes shapes = rules->Find(ReadableConfig(trace.identity(config)));
-            return {shapes.cost, shapes.lacks_formula};
+            return rules->Find(ReadableConfig(trace.identity(config))).config_cost();
           }};
 }
 

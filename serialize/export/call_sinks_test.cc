@@ -2,6 +2,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -55,14 +56,23 @@ std::unique_ptr<FakeTrace> Steps(const json& metadata = HostOf(7)) {
   return trace;
 }
 
-std::string Exported(const char* format, const ExportOptions& options, std::unique_ptr<Trace> of,
-                     const CallSelection& selection = {}) {
+std::string ExportedTogether(const char* format, const ExportOptions& options,
+                             std::vector<std::unique_ptr<Trace>> traces, const CallSelection& selection = {}) {
   std::ostringstream out;
   const std::unique_ptr<CallSink> sink = std::get<WritesCalls>((*FindExporter(format))->write).make(&out, options);
-  const LabelledTrace trace = {"t", [&] { return absl::StatusOr<std::unique_ptr<Trace>>(std::move(of)); }, nullptr};
-  absl::Status status = ExportTimeline({trace}, selection, sink.get());
+  std::vector<LabelledTrace> labelled;
+  for (std::unique_ptr<Trace>& of : traces) {
+    labelled.push_back({"t", [&of] { return absl::StatusOr<std::unique_ptr<Trace>>(std::move(of)); }, nullptr});
+  }
+  absl::Status status = ExportTimeline(labelled, selection, sink.get());
   if (status.ok()) status = sink->Finish();
   return status.ok() ? out.str() : std::string(status.message());
+}
+std::string Exported(const char* format, const ExportOptions& options, std::unique_ptr<Trace> of,
+                     const CallSelection& selection = {}) {
+  std::vector<std::unique_ptr<Trace>> one;
+  one.push_back(std::move(of));
+  return ExportedTogether(format, options, std::move(one), selection);
 }
 std::string Exported(const char* format, const ExportOptions& options = {}, const json& metadata = HostOf(7)) {
   return Exported(format, options, Steps(metadata));
@@ -90,6 +100,8 @@ std::unique_ptr<FakeTrace> Launches() {
                           {DeviceWork::kKernel, 1, 7, 6000, 100, 1, 0, 100},
                           {DeviceWork::kKernel, 1, 8, 6200, 100, 2, 0, 100}}));
   trace->Later(2, LaterOf::kDeviceWork, WorkBytes({{DeviceWork::kCopy, 0, 7, 9000, 200, 0, 4000, 101, 8945, 2}}));
+  // The graph's last kernel comes later.
+  trace->Later(1, LaterOf::kDeviceWork, WorkBytes({{DeviceWork::kKernel, 1, 7, 6400, 100, 1, 0, 100}}));
   return trace;
 }
 
@@ -116,11 +128,25 @@ TEST(ChromeSinkTest, StreamsAreKinetos) {
       ElementsAre("cuda_runtime cudaLaunchKernel 7/0 0.025 +0.003 #99 of 2", "kernel a_kernel 1/7 5.0 +0.8 #99 of 2",
                   "cuda_runtime cudaLaunchKernel 7/0 0.02 +0.0 #100 of 2", "kernel a_kernel 1/7 6.0 +0.1 #100 of 2",
                   "kernel b_kernel 1/8 6.2 +0.1 #100 of 2", "cuda_runtime cudaMemcpyAsync 7/0 0.055 +0.002 #101 of 3",
-                  "gpu_memcpy memcpy 0/7 9.0 +0.2 #101 of 3"));
+                  "gpu_memcpy memcpy 0/7 9.0 +0.2 #101 of 3", "kernel a_kernel 1/7 6.4 +0.1 #100 of 2"));
   EXPECT_THAT(arrows, ElementsAre("s99 7/0 0.025", "f99 1/7 5.0", "s100 7/0 0.02", "f100 1/7 6.0", "s100 7/0 0.02",
-                                  "f100 1/8 6.2", "s101 7/0 0.055", "f101 0/7 9.0"));
+                                  "f100 1/8 6.2", "s101 7/0 0.055", "f101 0/7 9.0", "s100 7/0 0.02", "f100 1/7 6.4"));
   EXPECT_THAT(names, ElementsAre("stream 7", "stream 8", "stream 7"));
   EXPECT_THAT(Exported("chrome", {}, Launches()), HasSubstr("\"bytes\":4000,\"memory bandwidth (GB/s)\":20"));
+}
+
+// Each has launches of the same numbers.
+TEST(ChromeSinkTest, LaunchesOfSeveralTracesAreKeptApart) {
+  std::vector<std::unique_ptr<Trace>> two;
+  two.push_back(Launches());
+  two.push_back(Launches());
+  std::multiset<uint64_t> launches;
+  const json trace = json::parse(ExportedTogether("chrome", {}, std::move(two)));
+  for (const json& event : trace["traceEvents"]) {
+    if (event["cat"] == "cuda_runtime") launches.insert(event["args"]["correlation"].get<uint64_t>());
+  }
+  const uint64_t second = uint64_t{1} << 32;
+  EXPECT_THAT(launches, ElementsAre(99, 100, 101, second + 99, second + 100, second + 101));
 }
 
 // What a call launched that is left out belongs to the one around it, if there is one.

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -145,6 +146,7 @@ class ChromeSink final : public CallSink {
     trace_ = trace;
     spelled_.clear();
     several_models_.reset();
+    processes_before_ += processes_.size();
     processes_.clear();
     node_makers_ = NodeMakers<ForwardCall>();
     work_names_.emplace(*trace);
@@ -258,6 +260,19 @@ class ChromeSink final : public CallSink {
     std::vector<OpenCall> open;
     RecentCalls<Launcher> recent;
   };
+  // Of calls of the driver, by their correlations. All work of a graph has that of its launch, and may come between
+  // work of other threads. Memory is bounded: remembers at least the last kMost.
+  struct Launches {
+    static constexpr size_t kMost = 1 << 16;
+    absl::flat_hash_set<uint64_t> last, older;
+
+    // Whether it is not remembered yet.
+    bool Add(uint64_t correlation) {
+      if (last.contains(correlation) || older.contains(correlation)) return false;
+      if (last.size() >= kMost) older = std::exchange(last, {});
+      return last.insert(correlation).second;
+    }
+  };
   struct Process {
     int64_t pid = 0;
     int64_t offset_ns = 0;  // added to get the time of day
@@ -266,7 +281,7 @@ class ChromeSink final : public CallSink {
     std::map<uint32_t, Thread> threads;  // by number
     std::map<uint8_t, int64_t> device_pids;
     std::set<std::pair<uint8_t, uint64_t>> streams;  // that have a name
-    uint64_t launched = 0;                           // the correlation of its last launch
+    Launches launches;
   };
   void WriteHead(const std::vector<ProcessClock>& clocks) {
     begun_ = true;
@@ -474,13 +489,13 @@ class ChromeSink final : public CallSink {
     ReadDeviceWork(record.device_work, &work_);
     for (const DeviceWork& work : work_) {
       const std::string place = StreamPlace(record.process, work);
-      // Numbers of several processes are kept apart.
-      const uint64_t correlation = work.correlation + (uint64_t{record.process} << 32);
+      // Numbers of several processes, of all traces, are kept apart.
+      const uint64_t correlation = work.correlation + ((processes_before_ + record.process) << 32);
       const int64_t launch_ns = (work.launched_before_ns != 0 ? work.start_ns - work.launched_before_ns
                                                               : std::min(launcher->start_ns, work.start_ns)) +
                                 process.offset_ns - base_ns_;
       const int64_t start_ns = work.start_ns + process.offset_ns - base_ns_;
-      if (std::exchange(process.launched, work.correlation + 1) != work.correlation + 1) {
+      if (process.launches.Add(work.correlation)) {
         const char* const name = work.kind == DeviceWork::kKernel ? "cudaLaunchKernel"
                                  : work.kind == DeviceWork::kCopy ? "cudaMemcpyAsync"
                                                                   : "cudaMemsetAsync";
@@ -535,6 +550,7 @@ class ChromeSink final : public CallSink {
   int64_t base_ns_ = 0;
   uint64_t python_ids_ = 0;
   uint64_t flows_ = 0;
+  uint64_t processes_before_ = 0;  // of the traces before
   std::set<int64_t> pids_;
   std::map<std::string, size_t> module_ids_;
   // Of the trace being read.

@@ -39,11 +39,6 @@ constexpr LineId kNoLine = UINT32_MAX;
 // What a program does memory for, as far as the calls around show it; docs/MEMORY.md has the rules.
 enum class Phase : uint8_t { kOther, kBackward, kOptimizer };
 
-// What an optimizer's `step` calls itself: as a scope at level 4, as a function at the others.
-bool IsOptimizerStep(std::string_view api) {
-  return api.starts_with("Optimizer.step#") || (api.starts_with("torch.optim.") && api.ends_with(".step"));
-}
-
 std::string DeviceName(const MemoryDevice& device) {
   return device.kind == MemoryKind::kCpu    ? "cpu"
          : device.kind == MemoryKind::kCuda ? absl::StrCat("cuda:", device.index)
@@ -294,7 +289,7 @@ class MemoryReport {
     } else if (RunsBackward(api)) {
       means->phase = Phase::kBackward;
     } else if (api.starts_with("profiler::_record_function_enter")) {
-      means->begins_step = trace_.identity(config).find("Optimizer.step#") != std::string_view::npos;
+      means->begins_step = trace_.identity(config).find(kOptimizerStepScope) != std::string_view::npos;
     } else {
       means->ends_scope = api.starts_with("profiler::_record_function_");
     }
@@ -555,9 +550,7 @@ const Choices<MemoryBy>& MemoryGroupings() {
 absl::Status WriteMemory(Trace* trace, const std::string& name, const MemoryOptions& options, std::ostream* out) {
   // Threads' names are complete only after a first pass.
   if (absl::Status s = trace->Count().status(); !s.ok()) return s;
-  const std::vector<ProcessInfo>& processes = trace->processes();
-  if (std::none_of(processes.begin(), processes.end(),
-                   [](const ProcessInfo& process) { return process.known.memory; })) {
+  if (!HasMemory(*trace)) {
     return absl::FailedPreconditionError(absl::StrCat(name, " has no memory: record it with torchtrace run --memory"));
   }
   MemoryReport report(trace, options);

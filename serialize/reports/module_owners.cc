@@ -15,7 +15,6 @@ namespace {
 
 constexpr std::string_view kScopeBegins = "_record_function_enter_new";
 constexpr std::string_view kScopeEnds = "_record_function_exit._RecordFunction";
-constexpr std::string_view kOptimizers = "torch.optim.";
 // Optimizers on lists of tensors, but not, say, `_fused_sdp_choice`.
 constexpr std::array<std::string_view, 3> kLists = {"_foreach_", "_fused_ada", "_fused_sgd"};
 

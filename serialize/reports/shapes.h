@@ -33,6 +33,8 @@ struct CallShapes {
   std::vector<CallSize> sizes;  // empty: no rule matches this call
   std::string dtype;            // with `sizes`: of the first floating-point tensor, else of the first tensor
   CallCost cost;
+
+  ConfigCost config_cost() const { return {cost, lacks_formula, /*whole=*/own && cost.flops.has_value()}; }
 };
 
 // The rules of shapes.yaml, which describes their syntax. Not thread-safe.

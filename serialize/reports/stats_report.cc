@@ -28,6 +28,7 @@
 #include "serialize/reports/shapes.h"
 #include "serialize/reports/stats_places.h"
 #include "serialize/trace/launched_work.h"
+#include "serialize/trace/live_memory.h"
 
 namespace torchtrace {
 namespace {
@@ -187,7 +188,8 @@ class StatsReport {
         sorts_by_time_(options.times &&
                        (options.sort.has_value() ? options.sort == StatsSort::kTime || options.sort == StatsSort::kSelf
                                                  : by_ == StatsBy::kShapes)),
-        memory_(options.times && std::any_of(traces.begin(), traces.end(), HasMemory)),
+        memory_(options.times && std::any_of(traces.begin(), traces.end(),
+                                             [](const StatsTrace& each) { return HasMemory(*each.trace); })),
         filter_(options.filter),
         places_(options.grouping, traces) {
     if (costs_) shape_rules_ = options.shape_rules != nullptr ? *options.shape_rules : ShapeRules::BuiltIn();
@@ -274,12 +276,6 @@ class StatsReport {
     Tally all;
     std::vector<Tally> traces;  // side by side
   };
-
-  static bool HasMemory(const StatsTrace& trace) {
-    const std::vector<ProcessInfo>& processes = trace.trace->processes();
-    return std::any_of(processes.begin(), processes.end(),
-                       [](const ProcessInfo& process) { return process.known.memory; });
-  }
 
   static bool HasNumbers(const Trace& trace) {
     const std::vector<ProcessInfo>& processes = trace.processes();
@@ -402,7 +398,7 @@ class StatsReport {
       GlobalConfig& config = configs_.emplace_back(GlobalConfig{identity, ReadConfigHead(identity)});
       CallShapes shapes;
       if (costs_) shapes = shape_rules_.Find(ReadableConfig(identity));
-      config.cost = {shapes.cost, shapes.lacks_formula, /*whole=*/shapes.own && shapes.cost.flops.has_value()};
+      config.cost = shapes.config_cost();
       if (!by_place()) config.row = FindRow(at->second, shapes, config);
     }
     return at->second;

@@ -96,10 +96,7 @@ class TreeReport {
     return absl::StrCat("(import ", module.substr(0, module.find('.')), ")");
   }
 
-  ConfigCost Cost(ConfigId config) {
-    const CallShapes shapes = rules_.Find(ReadableConfig(trace_->identity(config)));
-    return {shapes.cost, shapes.lacks_formula};
-  }
+  ConfigCost Cost(ConfigId config) { return rules_.Find(ReadableConfig(trace_->identity(config))).config_cost(); }
 
   bool by_time() const { return options_.weight == TreeWeight::kTime; }
 

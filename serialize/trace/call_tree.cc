@@ -23,12 +23,10 @@ const Choices<TreeWeight>& TreeWeights() {
 }
 
 absl::Status CheckWeight(const Trace& trace, TreeWeight weight, std::string_view name) {
-  const auto has_memory = [](const ProcessInfo& process) { return process.known.memory; };
   const char* lacking = nullptr;
   if (weight == TreeWeight::kDevice && !HasDeviceTimes(trace)) {
     lacking = " has no device times: record them with torchtrace run --device-times";
-  } else if (weight == TreeWeight::kMemory &&
-             std::none_of(trace.processes().begin(), trace.processes().end(), has_memory)) {
+  } else if (weight == TreeWeight::kMemory && !HasMemory(trace)) {
     lacking = " has no memory: record it with torchtrace run --memory";
   }
   return lacking == nullptr ? absl::OkStatus()

@@ -10,10 +10,12 @@
 #include <optional>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/hash/hash.h"
 #include "serialize/model/memory_event.h"
+#include "serialize/trace/trace.h"
 
 namespace torchtrace {
 
@@ -28,6 +30,13 @@ struct ProcessDevice {
 // The bytes that an event counts for: damaged logs may tell any number, whose sums would overflow.
 inline constexpr uint64_t kMostBytes = uint64_t{1} << 44;
 inline uint64_t CountedBytes(const MemoryEvent& event) { return std::min(event.bytes, kMostBytes); }
+
+// Whether some process of the trace recorded memory.
+inline bool HasMemory(const Trace& trace) {
+  const std::vector<ProcessInfo>& processes = trace.processes();
+  return std::any_of(processes.begin(), processes.end(),
+                     [](const ProcessInfo& process) { return process.known.memory; });
+}
 
 // Takes records in the order of Trace::Read. `Owner`: what a reader knows of a block.
 template <typename Owner>

@@ -19,7 +19,14 @@ inline bool RunsBackward(std::string_view api) {
 
 // How the names of PyTorch's own scopes begin: around `step` and `zero_grad`, `Optimizer.step#AdamW.step`.
 inline constexpr std::string_view kOptimizerScope = "Optimizer.";
-inline constexpr std::string_view kOptimizerStepScope = "Optimizer.step";
+inline constexpr std::string_view kOptimizerStepScope = "Optimizer.step#";
+// Those of the library's optimizers, and of their methods.
+inline constexpr std::string_view kOptimizers = "torch.optim.";
+
+// Whether an optimizer's `step` calls itself so: as a scope at level 4, as a function at the others.
+inline bool IsOptimizerStep(std::string_view api) {
+  return api.starts_with(kOptimizerStepScope) || (api.starts_with(kOptimizers) && api.ends_with(".step"));
+}
 
 }  // namespace torchtrace
 

@@ -45,7 +45,7 @@ bool CallSelector::AcceptsStep(const CallRecord& entry) {
   const std::pair<uint32_t, uint32_t> at = {entry.process, entry.tags};
   if (!step_accepted_.has_value() || at != in_step_) {
     const StepPlace place = PlaceInSteps(*trace_, trace_->processes()[entry.process].known, entry.tags);
-    // What comes between or after steps counts as their end.
+    // What comes between or after steps counts as a part of the next one.
     step_accepted_ = place.number + (place.kind == StepPlace::kInStep ? 0 : 1) > selection_.skip_steps;
     in_step_ = at;
   }
