@@ -181,6 +181,12 @@ TEST(FlamegraphSinkTest, Weights) {
   };
   EXPECT_EQ(Exported("flamegraph", options, Launches()), "rank 7 (7) thread 0;torch.f;aten::f 24\n");
   EXPECT_EQ(Exported("flamegraph", options, Launches(), selection), "rank 7 (7) thread 0;torch.f 24\n");
+  // Those of damaged sizes.
+  for (const double flops : {1e200, -1e200}) {
+    options.cost = [flops](const Trace&, ConfigId) { return ConfigCost{{.flops = flops}}; };
+    EXPECT_EQ(Exported("flamegraph", options, Launches(), selection),
+              flops < 0 ? "" : "rank 7 (7) thread 0;torch.f 9223372036854774784\n");
+  }
 }
 
 TEST(ChromeSinkTest, EventsAreKinetos) {

@@ -15,6 +15,7 @@
 #include "absl/strings/str_replace.h"
 #include "nlohmann/json.hpp"
 #include "serialize/base/files.h"
+#include "serialize/base/saturating.h"
 #include "serialize/base/text.h"
 #include "serialize/export/exporter.h"
 #include "serialize/export/exports.h"
@@ -84,7 +85,7 @@ class TreeSink : public CallSink {
 
   // Without the frames in it.
   uint64_t Own(const CallTree& tree, const CallNode& node) const {
-    if (!by_time()) return static_cast<uint64_t>(node.self_amount);
+    if (!by_time()) return WholeAmount(node.self_amount);
     return tree.has_times() ? static_cast<uint64_t>(std::max<int64_t>(node.self_ns, 0)) : node.calls;
   }
 
@@ -95,7 +96,7 @@ class TreeSink : public CallSink {
   }
   bool by_time() const { return options_.weight == TreeWeight::kTime; }
   uint64_t Weight(const CallTree& tree, const CallNode& node) const {
-    if (!by_time()) return static_cast<uint64_t>(node.total_amount);
+    if (!by_time()) return WholeAmount(node.total_amount);
     return tree.has_times() ? static_cast<uint64_t>(std::max<int64_t>(node.total_ns, 0)) : node.calls;
   }
 
@@ -229,10 +230,10 @@ class PageSink final : public TreeSink {
     for (const auto& [thread, root] : tree.threads()) {
       uint64_t total = 0;  // call counts need their own sum
       for (const CallNode& node : nodes) {
-        if (node.parent == root) total += Weight(tree, node);
+        if (node.parent == root) AddSaturating(Weight(tree, node), &total);
       }
       boxes[root] = AddBox(0, AddLabel(PlainLine(ThreadName(thread)), -1), 0, 0, total, 0);
-      boxes_[0].total += total;
+      AddSaturating(total, &boxes_[0].total);
     }
     for (size_t i = 0; i < nodes.size(); ++i) {
       const CallNode& node = nodes[i];

@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
+#include "serialize/base/saturating.h"
 #include "serialize/base/text.h"
 #include "serialize/export/row_lists.h"
 #include "serialize/export/table_writer.h"
@@ -274,7 +275,7 @@ class TimingSink final : public CallSink {
 
   static void AddTo(int64_t ns, int64_t* total_ns) {
     if (*total_ns == kUnknown) *total_ns = 0;
-    if (__builtin_add_overflow(*total_ns, ns, total_ns)) *total_ns = INT64_MAX;
+    AddSaturating(ns, total_ns);
   }
 
   absl::Status BeginFile(const FileFacts& facts) {

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "serialize/base/json_member.h"
+#include "serialize/base/monotonic_clock.h"
 
 namespace torchtrace {
 namespace {
@@ -21,7 +22,7 @@ constexpr int kMaxDepth = 64;
 constexpr double kMinUnitNs = 1e-3;
 constexpr double kMaxUnitNs = 1e9;
 // The year 2065. LogClock's sums of two origins and a time must not overflow.
-constexpr uint64_t kMaxOriginNs = 3'000'000'000'000'000'000;
+constexpr uint64_t kMaxOriginNs = kMostMonotonicNs;
 // A shorter measurement is less accurate than the first one.
 constexpr uint64_t kMinRefiningNs = 10'000'000;
 

@@ -57,7 +57,7 @@ TEST(LogReaderFuzzTest, Corpus) {
   WriteStepsLog(folder + "/steps");
   WriteLaterLog(folder + "/later");
   std::vector<std::string> inputs = {""};
-  for (const char* const name : {"sample", "killed", "merged", "numbers", "later", "memory"}) {
+  for (const char* const name : {"sample", "killed", "merged", "numbers", "later", "memory", "steps"}) {
     const std::string log = ReadFile(folder + "/" + name);
     inputs.push_back(std::string(1, '\0') + log);
     inputs.push_back(Shorten(log));

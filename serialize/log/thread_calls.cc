@@ -73,7 +73,7 @@ bool ThreadCalls::TakeExtra(LogRecord::Kind kind, const LogRecord& record, int64
       tags_now_ = tags_->Intern(record.text());
       return false;
     case LogRecord::kSteps:
-      tags_now_ = tags_->Intern(WithStepMarks(tags_->text(tags_now_), record.MoveSteps(tags_->steps(tags_now_))));
+      tags_now_ = tags_->WithSteps(tags_now_, record.MoveSteps(tags_->steps(tags_now_)));
       return false;
     case LogRecord::kLater:
       return shown_.later && TakeLater(record.later());

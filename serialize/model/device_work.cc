@@ -1,6 +1,7 @@
 #include "serialize/model/device_work.h"
 
 #include "serialize/base/bytes.h"
+#include "serialize/base/monotonic_clock.h"
 
 namespace torchtrace {
 
@@ -30,7 +31,7 @@ void ReadDeviceWork(std::string_view bytes, std::vector<DeviceWork>* work) {
         !reader.Varint(&one.correlation) || !reader.Varint(&before) || !reader.Varint(&launch)) {
       return;
     }
-    if (kind >= DeviceWork::kKinds || device >= DeviceWork::kMostDevices || start > INT64_MAX / 2 ||
+    if (kind >= DeviceWork::kKinds || device >= DeviceWork::kMostDevices || start > kMostMonotonicNs ||
         duration > DeviceWork::kMostNs || before > DeviceWork::kMostNs || launch > DeviceWork::kMostNs) {
       return;
     }

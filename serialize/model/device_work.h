@@ -15,7 +15,7 @@ struct DeviceWork {
   enum Kind : uint8_t { kKernel = 0, kCopy = 1, kMemset = 2 };
   static constexpr uint64_t kKinds = 3;
   static constexpr uint64_t kMostDevices = 256;
-  // Two weeks: longer ones are damage, and sums would overflow.
+  // Two weeks: longer ones are damage.
   static constexpr uint64_t kMostNs = uint64_t{1} << 50;
 
   Kind kind = kKernel;

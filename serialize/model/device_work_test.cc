@@ -40,6 +40,11 @@ TEST(DeviceWorkTest, ImpossibleNumbersEndIt) {
   bytes.clear();
   AppendDeviceWork(late, &bytes);
   EXPECT_THAT(Read(bytes), IsEmpty());
+  DeviceWork absurd = kLaunched;
+  absurd.start_ns = 3'000'000'000'000'000'001;
+  bytes.clear();
+  AppendDeviceWork(absurd, &bytes);
+  EXPECT_THAT(Read(bytes), IsEmpty());
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <optional>
 
+#include "serialize/base/monotonic_clock.h"
+
 namespace torchtrace {
 namespace {
 
@@ -26,6 +28,13 @@ std::optional<uint64_t> NumberAfter(std::string_view text, const std::string& ke
 }  // namespace
 
 const char* StepKindName(StepKind kind) { return kNames[static_cast<size_t>(kind)]; }
+
+StepMarks PossibleMarks(StepMarks marks) {
+  for (StepMark& mark : marks.of) {
+    if (mark.number == 0 || mark.begin_ns < 0 || mark.begin_ns > kMostMonotonicNs) mark = StepMark();
+  }
+  return marks;
+}
 
 std::string_view StepTagOf(std::string_view tags) {
   int depth = 0;
@@ -80,9 +89,9 @@ StepMarks TakeStepMarks(std::string_view text, std::string* tags) {
   // The marks are the last members.
   *tags = text.substr(0, first);
   if (first == text.size()) return marks;
-  tags->pop_back();
+  if (!tags->empty()) tags->pop_back();
   if (!tags->empty()) *tags += '}';
-  return marks;
+  return PossibleMarks(marks);
 }
 
 }  // namespace torchtrace

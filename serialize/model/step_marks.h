@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace torchtrace {
 
@@ -32,7 +33,15 @@ struct StepMarks {
   StepMark& at(StepKind kind) { return of[static_cast<size_t>(kind)]; }
 
   friend bool operator==(const StepMarks&, const StepMarks&) = default;
+  template <typename H>
+  friend H AbslHashValue(H hash, const StepMarks& marks) {
+    for (const StepMark& mark : marks.of) hash = H::combine(std::move(hash), mark.number, mark.begin_ns);
+    return hash;
+  }
 };
+
+// Without those that can't be: damaged ones, and times of steps that have not begun.
+StepMarks PossibleMarks(StepMarks marks);
 
 // The name of the program's tag that numbers its steps.
 inline constexpr char kStepTag[] = "step";

@@ -31,6 +31,14 @@ TEST(StepMarksTest, DamagedTextIsNoMark) {
   for (const char* const text : {"\"@step\":", "{\"@step\":x}", "\"@", "@step_ns\":1"}) {
     EXPECT_EQ(TakeStepMarks(text, &own), StepMarks()) << text;
   }
+  StepMarks marks;
+  marks.at(StepKind::kStep) = {1, 2};
+  EXPECT_EQ(TakeStepMarks(R"("@step":1,"@step_ns":2)", &own), marks);
+  EXPECT_EQ(own, "");
+  for (const char* const ns : {"3000000000000000001", "9223372036854775808", "18446744073709551615"}) {
+    EXPECT_EQ(TakeStepMarks(R"({"x":1,"@step":1,"@step_ns":)" + std::string(ns) + "}", &own), StepMarks()) << ns;
+    EXPECT_EQ(own, R"({"x":1})");
+  }
 }
 
 TEST(StepMarksTest, TheProgramsTagIsFoundAmongOthers) {

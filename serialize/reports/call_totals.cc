@@ -11,6 +11,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "serialize/base/reused_stack.h"
+#include "serialize/base/saturating.h"
 #include "serialize/model/device_work.h"
 #include "serialize/model/tensor_notes.h"
 #include "serialize/reports/reports.h"
@@ -101,8 +102,10 @@ class Summer {
     int64_t peak = 0;  // of net
 
     void Add(const MemoryUse& inner) {
-      peak = std::max(peak, net + inner.peak);
-      net += inner.net;
+      int64_t most = net;
+      AddSaturating(inner.peak, &most);
+      peak = std::max(peak, most);
+      AddSaturating(inner.net, &net);
       allocated += inner.allocated;
       freed += inner.freed;
     }
@@ -302,12 +305,12 @@ class Summer {
     MemoryUse& use = thread.open.back().memory;
     if (!record.memory.freed) {
       use.allocated += CountedBytes(record.memory);
-      use.net += static_cast<int64_t>(CountedBytes(record.memory));
+      AddSaturating(static_cast<int64_t>(CountedBytes(record.memory)), &use.net);
       use.peak = std::max(use.peak, use.net);
     } else {
       const uint64_t bytes = ended.has_value() ? ended->bytes : CountedBytes(record.memory);
       use.freed += bytes;
-      use.net -= static_cast<int64_t>(bytes);
+      AddSaturating(-static_cast<int64_t>(bytes), &use.net);
     }
   }
 
@@ -371,8 +374,8 @@ class Summer {
   void AddDeviceWork(const CallRecord& call, uint32_t context) {
     ReadDeviceWork(call.device_work, &work_);
     int64_t ns = 0;
-    for (const DeviceWork& work : work_) ns += work.duration_ns;
-    if (context != kNoContext) totals_.device_ns += ns;
+    for (const DeviceWork& work : work_) AddSaturating(work.duration_ns, &ns);
+    if (context != kNoContext) AddSaturating(ns, &totals_.device_ns);
     if (context != kNoContext && options_.work) {
       for (const DeviceWork& work : work_) options_.work(call, work);
     }
@@ -381,9 +384,9 @@ class Summer {
       const Context& one = contexts_[at];
       const int64_t self_ns = levels_seen_.test(one.level) ? 0 : ns;
       levels_seen_.set(one.level);
-      totals_.configs[one.config].device_ns += one.outermost ? ns : 0;
-      totals_.configs[one.config].self_device_ns += self_ns;
-      if (one.place != kNoPlace) PlaceAt(one.place).total.device_ns += one.outermost ? ns : 0;
+      AddSaturating(one.outermost ? ns : 0, &totals_.configs[one.config].device_ns);
+      AddSaturating(self_ns, &totals_.configs[one.config].self_device_ns);
+      if (one.place != kNoPlace) AddSaturating(one.outermost ? ns : 0, &PlaceAt(one.place).total.device_ns);
       if (!IsWithin(one, contexts_[one.around])) break;
     }
   }

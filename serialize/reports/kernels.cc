@@ -11,9 +11,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "serialize/base/matching.h"
+#include "serialize/base/saturating.h"
 #include "serialize/forms/forms.h"
 #include "serialize/model/device_work.h"
 #include "serialize/model/torch_types.h"
@@ -35,7 +37,7 @@ struct WorkUse {
 
   void Add(const WorkUse& other) {
     count += other.count;
-    ns += other.ns;
+    AddSaturating(other.ns, &ns);
     bytes += other.bytes;
   }
 };
@@ -108,16 +110,19 @@ class KernelReport {
     sums.device = true;
     sums.trace = number;
     WorkNames names(*trace);
-    std::map<ConfigId, Collective> collectives;
+    std::map<std::pair<uint32_t, ConfigId>, Collective> collectives;  // by process: ranks are those of its run
+    absl::flat_hash_set<std::pair<uint64_t, const Row*>> counted;     // calls of collectives
     sums.work = [&](const CallRecord& call, const DeviceWork& work) {
-      const auto [at, fresh] = collectives.try_emplace(call.config);
+      const auto [at, fresh] = collectives.try_emplace({call.process, call.config});
       if (fresh) at->second = CollectiveOf(*trace, call);
       const bool of_collective = work.kind == DeviceWork::kKernel && !at->second.operation.empty();
       Row& one = RowOf(names.Of(call.process, work), work.kind, of_collective ? at->second : Collective());
-      const WorkUse use = {1, work.duration_ns, of_collective ? at->second.bytes : work.bytes};
+      WorkUse use = {1, work.duration_ns, work.bytes};
+      // A collective may run a kernel several times for the same bytes.
+      if (of_collective) use.bytes = counted.emplace(call.call, &one).second ? at->second.bytes : 0;
       one.all.Add(use);
       if (side_by_side_) one.traces[number].Add(use);
-      one.apis[std::string(ReadConfigHead(trace->identity(call.config)).api)] += work.duration_ns;
+      AddSaturating(work.duration_ns, &one.apis[std::string(ReadConfigHead(trace->identity(call.config)).api)]);
     };
     return SumCalls(trace, sums).status();
   }

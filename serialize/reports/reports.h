@@ -22,6 +22,7 @@
 #include "serialize/apis/apis.h"
 #include "serialize/base/choices.h"
 #include "serialize/base/matching.h"
+#include "serialize/base/saturating.h"
 #include "serialize/configs/dedup.h"
 #include "serialize/forms/call_labels.h"
 #include "serialize/forms/trace_lines.h"
@@ -84,8 +85,8 @@ struct CallTotal {
     durations.Add(other.durations);
     numbers.Add(other.numbers);
     memory.Add(other.memory);
-    device_ns += other.device_ns;
-    self_device_ns += other.self_device_ns;
+    AddSaturating(other.device_ns, &device_ns);
+    AddSaturating(other.self_device_ns, &self_device_ns);
     calls += other.calls;
     raised += other.raised;
     cost_of_level.Add(other.cost_of_level);

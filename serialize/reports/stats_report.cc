@@ -17,6 +17,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "serialize/base/matching.h"
+#include "serialize/base/saturating.h"
 #include "serialize/base/text.h"
 #include "serialize/configs/family.h"
 #include "serialize/forms/forms.h"
@@ -97,7 +98,7 @@ struct Totals {
     configs += other.configs;
     self_time_ns += other.self_time_ns;
     timed = timed || other.timed;
-    device_ns += other.device_ns;
+    AddSaturating(other.device_ns, &device_ns);
     of_level.Add(other.of_level);
     cost.Add(other.cost);
   }
@@ -510,7 +511,7 @@ class StatsReport {
       ++totals->configs;
       totals->self_time_ns += total.self_time_ns;
       totals->timed = totals->timed || total.timed;
-      totals->device_ns += total.self_device_ns;
+      AddSaturating(total.self_device_ns, &totals->device_ns);
       totals->of_level.Add(config.head, total.cost_of_level);
       totals->cost.Add(config.head, total.cost);
     };

@@ -1044,6 +1044,49 @@ TEST(StatsReport, Kernels) {
   EXPECT_TRUE(absl::IsFailedPrecondition(WriteStats({{&none, "t"}}, options, &out)));
 }
 
+TEST(StatsReport, KernelsOfCollectives) {
+  const auto work = [](int64_t ns) {
+    std::string encoded;
+    AppendDeviceWork({.start_ns = 1'000'000, .duration_ns = ns, .name = 1}, &encoded);
+    return encoded;
+  };
+  FakeTrace trace(json{{"device_names", {{"1", "nccl_kernel"}}}, {"world_size", 8}, {"rank", 0}});
+  const Config all_reduce = MakeConfig(1, "torch.distributed.all_reduce", {TensorValue({250})});
+  trace.Call(all_reduce);
+  trace.In(trace.AddProcess(json{{"device_names", {{"1", "nccl_kernel"}}}, {"world_size", 2}, {"rank", 0}}), 0);
+  trace.Call(all_reduce);
+  trace.Later(1, LaterOf::kDeviceWork, work(10));
+  trace.In(0, 0);
+  trace.Later(0, LaterOf::kDeviceWork, work(20) + work(30));
+  trace.Later(0, LaterOf::kDeviceWork, work(40));
+  StatsOptions options;
+  options.grouping.by = StatsBy::kKernel;
+  const json rows = StatsJson({&trace}, options)["kernels"];
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0]["ranks"], 8);
+  EXPECT_EQ(rows[0]["count"], 3);
+  EXPECT_EQ(rows[0]["bytes"], 1000);
+  EXPECT_EQ(rows[1]["ranks"], 2);
+  EXPECT_EQ(rows[1]["bytes"], 1000);
+}
+
+TEST(StatsReport, AbsurdDeviceTimesEndAtTheMost) {
+  FakeTrace trace(json{{"device_names", json::object()}});
+  trace.Call(MakeConfig(2, "aten::f"));
+  std::string work;
+  for (int i = 0; i < 9000; ++i) AppendDeviceWork({.duration_ns = DeviceWork::kMostNs}, &work);
+  trace.Later(0, LaterOf::kDeviceWork, work);
+  trace.Later(0, LaterOf::kDeviceWork, work);
+  StatsOptions options;
+  options.grouping.by = StatsBy::kKernel;
+  json result = StatsJson({&trace}, options);
+  EXPECT_EQ(result["total_device_ns"], INT64_MAX);
+  EXPECT_EQ(result["kernels"][0]["device_ns"], INT64_MAX);
+  options.grouping.by = StatsBy::kApi;
+  options.sort = StatsSort::kDevice;
+  EXPECT_EQ(StatsJson({&trace}, options)["apis"][0]["device_ns"], INT64_MAX);
+}
+
 TEST(StatsReport, AchievedRates) {
   FakeTrace trace(json{{"device_names", json::object()}});
   trace.Call(MakeConfig(2, "aten::mm", {TensorValue({10, 20}), TensorValue({20, 30})}));

@@ -101,13 +101,15 @@ class TreeReport {
   bool by_time() const { return options_.weight == TreeWeight::kTime; }
 
   std::string FormatWeight(double amount) const {
-    return options_.weight == TreeWeight::kDevice ? FormatDuration(static_cast<int64_t>(amount)) : FormatAmount(amount);
+    return options_.weight == TreeWeight::kDevice ? FormatDuration(static_cast<int64_t>(WholeAmount(amount)))
+                                                  : FormatAmount(amount);
   }
 
-  uint64_t Weight(uint32_t i) const {
+  // FLOPs of real programs are more than integers hold.
+  double Weight(uint32_t i) const {
     const CallNode& node = tree_.nodes()[i];
-    if (!by_time()) return static_cast<uint64_t>(node.total_amount);
-    return tree_.has_times() ? static_cast<uint64_t>(node.total_ns) : node.calls;
+    if (!by_time()) return node.total_amount > 0 ? node.total_amount : 0;
+    return tree_.has_times() ? static_cast<double>(node.total_ns) : static_cast<double>(node.calls);
   }
 
   void Sort(std::vector<uint32_t>* nodes) const {
@@ -118,7 +120,7 @@ class TreeReport {
   // Chooses the nodes that weigh most; a node only with its parent.
   void ChooseHeaviest() {
     chosen_.emplace(tree_.nodes().size());
-    std::priority_queue<std::pair<uint64_t, uint32_t>> next;
+    std::priority_queue<std::pair<double, uint32_t>> next;
     const auto push = [&](uint32_t parent) {
       for (const uint32_t child : children_[parent]) next.emplace(Weight(child), child);
     };

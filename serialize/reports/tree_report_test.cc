@@ -92,6 +92,15 @@ TEST(TreeReportTest, Weights) {
   const json nodes = json::parse(Tree(&trace, {.json = true, .weight = TreeWeight::kDevice}));
   EXPECT_EQ(nodes[0]["device_ns"], 4500);
   EXPECT_EQ(nodes[1]["self_device_ns"], 3000);
+  // More than integers hold.
+  constexpr int64_t kMany = int64_t{1} << 22;
+  trace.Enter(ModuleCall("__main__.Net", "Net_1"));
+  trace.Call(MakeConfig(2, "aten::mm", {TensorValue({kMany, kMany}), TensorValue({kMany, kMany})}));
+  trace.Leave();
+  EXPECT_EQ(Tree(&trace, {.by = LabelBy::kModule, .weight = TreeWeight::kFlops}),
+            "    FLOP      self      calls\n"
+            "   148 E     148 E          1  Net_1\n"
+            "  12.0 k    12.0 k          1  Net_0\n");
   FakeTrace none;
   none.Call(MakeConfig(2, "aten::mm"));
   EXPECT_EQ(Tree(&none, {.weight = TreeWeight::kDevice}),

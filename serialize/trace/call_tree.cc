@@ -14,6 +14,11 @@ bool IsTimed(const CallRecord& record) { return record.time_ns != 0 || record.du
 
 }  // namespace
 
+uint64_t WholeAmount(double amount) {
+  constexpr double kMost = 9'223'372'036'854'774'784;  // below 2^63
+  return amount > 0 ? static_cast<uint64_t>(std::min(amount, kMost)) : 0;
+}
+
 const Choices<TreeWeight>& TreeWeights() {
   static const Choices<TreeWeight> weights("cannot weigh by", {{"time", TreeWeight::kTime},
                                                                {"device", TreeWeight::kDevice},

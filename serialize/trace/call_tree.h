@@ -38,6 +38,10 @@ struct CallNode {
   double total_amount = 0;
 };
 
+// An amount without its fraction. Impossible ones, of damaged sizes or odd formulas, are the nearest that integers
+// hold.
+uint64_t WholeAmount(double amount);
+
 // What nodes weigh: time; that of devices, in nanoseconds; bytes that were allocated; FLOPs, which count once over all
 // levels (call_costs.h).
 enum class TreeWeight : uint8_t { kTime, kDevice, kMemory, kFlops };

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
+#include "serialize/base/saturating.h"
 
 namespace torchtrace {
 
@@ -37,7 +38,7 @@ absl::Status DeviceTimesOfCalls::Prepare(Trace* trace) {
     if (record.kind != CallRecord::kLater || record.device_work.empty()) return absl::OkStatus();
     ReadDeviceWork(record.device_work, &work);
     int64_t& ns = own_ns_[record.call];
-    for (const DeviceWork& one : work) ns += one.duration_ns;
+    for (const DeviceWork& one : work) AddSaturating(one.duration_ns, &ns);
     return absl::OkStatus();
   });
 }
@@ -54,7 +55,7 @@ std::optional<int64_t> DeviceTimesOfCalls::Take(const CallRecord& record) {
   const auto close = [&open] {
     const int64_t ns = open.back().ns;
     open.pop_back();
-    if (!open.empty()) open.back().ns += ns;
+    if (!open.empty()) AddSaturating(ns, &open.back().ns);
     return ns;
   };
   // The ends of calls inside may be lost.

@@ -111,9 +111,11 @@ StepSummary SummarizeSteps(const std::vector<int64_t>& wall_ns) {
   std::vector<int64_t> deviations;
   for (const int64_t ns : sorted) deviations.push_back(std::abs(ns - summary.p50_ns));
   std::sort(deviations.begin(), deviations.end());
-  const int64_t least = summary.p50_ns + std::max(summary.p50_ns / 2, 6 * percentile(deviations, 50));
+  // A damaged log may have steps of many years.
+  const auto p50_ns = static_cast<double>(summary.p50_ns);
+  const double least = p50_ns + std::max(p50_ns / 2, 6 * static_cast<double>(percentile(deviations, 50)));
   for (size_t i = 0; i < wall_ns.size(); ++i) {
-    if (wall_ns[i] > least) summary.odd.push_back(i);
+    if (static_cast<double>(wall_ns[i]) > least) summary.odd.push_back(i);
   }
   return summary;
 }

@@ -126,6 +126,8 @@ TEST(StepSummaryTest, PercentilesAreByNearestRank) {
 TEST(StepSummaryTest, NamesTheOddOnes) {
   EXPECT_THAT(SummarizeSteps({100, 101, 99, 149, 100, 160, 100}).odd, ElementsAre(5));
   EXPECT_THAT(SummarizeSteps({1000}).odd, IsEmpty());
+  constexpr int64_t kCentury = 3'000'000'000'000'000'000;
+  EXPECT_THAT(SummarizeSteps({0, kCentury, 2 * kCentury}).odd, IsEmpty());
 }
 
 }  // namespace

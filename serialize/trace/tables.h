@@ -197,40 +197,59 @@ inline constexpr uint32_t kNoTags = 0;
 // The tags of calls (docs/FORMAT.md), as JSON texts with small numbers. Not thread-safe.
 class TagTable {
  public:
-  TagTable() { entries_.emplace_back(); }
+  TagTable() { Number({Keep({}), {}}); }
   TagTable(const TagTable&) = delete;
   TagTable& operator=(const TagTable&) = delete;
 
   // Equal texts get equal numbers, an empty one kNoTags.
   uint32_t Intern(std::string_view text) {
     if (text.empty()) return kNoTags;
-    const absl::string_view key(text.data(), text.size());
-    if (const auto known = ids_.find(key); known != ids_.end()) return known->second;
-    Entry& entry = entries_.emplace_back();
-    entry.all = text;
-    entry.steps = TakeStepMarks(text, &entry.program);
-    const auto id = static_cast<uint32_t>(entries_.size() - 1);
-    ids_.emplace(absl::string_view(entry.all), id);
-    return id;
+    std::string program;
+    const StepMarks steps = TakeStepMarks(text, &program);
+    return Number({Keep(program), steps});
   }
+  // The program's tags of that number with other marks. A log has many for one text, so they share it.
+  uint32_t WithSteps(uint32_t id, const StepMarks& steps) { return Number({At(id).program, PossibleMarks(steps)}); }
 
-  // These are valid as long as the table; empty for unknown numbers.
-  // The program's own tags.
+  // These are empty for unknown numbers.
+  // The program's own tags. Valid as long as the table.
   std::string_view text(uint32_t id) const { return At(id).program; }
-  // With the marks of steps.
-  std::string_view all(uint32_t id) const { return At(id).all; }
+  // With the marks of steps. Valid until it is asked for others.
+  std::string_view all(uint32_t id) const {
+    const Entry& entry = At(id);
+    if (entry.steps == StepMarks()) return entry.program;
+    if (id != last_) last_all_ = WithStepMarks(entry.program, entry.steps);
+    last_ = id;
+    return last_all_;
+  }
+  // Valid as long as the table.
   const StepMarks& steps(uint32_t id) const { return At(id).steps; }
 
  private:
   struct Entry {
-    std::string all;
-    std::string program;
+    std::string_view program;  // of texts_
     StepMarks steps;
   };
   const Entry& At(uint32_t id) const { return entries_[id < entries_.size() ? id : kNoTags]; }
 
-  std::deque<Entry> entries_;  // by number; never move
-  absl::flat_hash_map<absl::string_view, uint32_t> ids_;
+  std::string_view Keep(std::string_view text) {
+    if (const auto known = texts_index_.find(text); known != texts_index_.end()) return *known;
+    texts_index_.insert(texts_.emplace_back(text));
+    return texts_.back();
+  }
+  uint32_t Number(const Entry& entry) {
+    const auto [at, fresh] =
+        ids_.try_emplace({entry.program.data(), entry.steps}, static_cast<uint32_t>(entries_.size()));
+    if (fresh) entries_.push_back(entry);
+    return at->second;
+  }
+
+  std::deque<std::string> texts_;  // never move
+  absl::flat_hash_set<std::string_view> texts_index_;
+  std::deque<Entry> entries_;                                             // by number; never move
+  absl::flat_hash_map<std::pair<const char*, StepMarks>, uint32_t> ids_;  // by the text's place, as equal ones are one
+  mutable uint32_t last_ = kNoTags;
+  mutable std::string last_all_;
 };
 
 }  // namespace torchtrace

@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "nlohmann/json.hpp"
 #include "serialize/base/json_member.h"
+#include "serialize/base/monotonic_clock.h"
 #include "serialize/model/levels.h"
 #include "serialize/trace/tables.h"
 
@@ -232,13 +233,14 @@ ProcessMetadata ParseProcessMetadata(const json& metadata) {
   known.stopped = TextMember(end, "stopped");
   const std::optional<int64_t> began = IntMember(clock, "origin_monotonic_ns");
   const std::optional<int64_t> ended = IntMember(end, "monotonic_ns");
-  if (began && ended && *ended >= *began) known.duration_ns = *ended - *began;
+  if (began && ended && *began >= 0 && *ended >= *began) known.duration_ns = *ended - *began;
   std::string others;
   if (const json& steps = Member(end, "steps"); steps.is_object())
     known.last_steps = TakeStepMarks(steps.dump(), &others);
   for (const auto& [number, ns] : Member(Member(metadata, "step_ends"), StepKindName(known.steps_by)).items()) {
     uint64_t step;
-    if (absl::SimpleAtoi(number, &step) && ns.is_number_integer()) known.step_ends[step] = ns.get<int64_t>();
+    if (!absl::SimpleAtoi(number, &step) || !ns.is_number_integer()) continue;
+    if (const auto at = ns.get<int64_t>(); at >= 0 && at <= kMostMonotonicNs) known.step_ends[step] = at;
   }
   CountGetters(metadata, end, &known);
   CountLeftOut(metadata, end, &known);

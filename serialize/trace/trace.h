@@ -287,7 +287,7 @@ class Trace {
   // The tags for CallRecord::tags, which the program set for the calls: a JSON object's
   // text, or empty. Valid as long as the trace.
   virtual std::string_view tags(uint32_t id) const = 0;
-  // The same with the marks of steps (step_marks.h), for writers of traces.
+  // The same with the marks of steps (step_marks.h), for writers of traces. Valid until the next call of it.
   virtual std::string_view all_tags(uint32_t id) const { return tags(id); }
   // Where in the program's steps the calls were. Valid as long as the trace.
   virtual const StepMarks& steps(uint32_t) const {

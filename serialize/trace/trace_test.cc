@@ -58,6 +58,39 @@ using ::testing::Pair;
 
 ProcessMetadata Parse(const char* text) { return ParseProcessMetadata(json::parse(text)); }
 
+TEST(TagTableTest, MarksOfStepsShareTheText) {
+  TagTable tags;
+  const uint32_t plain = tags.Intern(R"({"phase":"train"})");
+  StepMarks marks;
+  marks.at(StepKind::kStep) = {1, 100};
+  const uint32_t first = tags.WithSteps(plain, marks);
+  marks.at(StepKind::kStep) = {2, 200};
+  const uint32_t second = tags.WithSteps(first, marks);
+  EXPECT_NE(first, second);
+  EXPECT_EQ(tags.text(second).data(), tags.text(plain).data());
+  EXPECT_EQ(tags.steps(second), marks);
+  EXPECT_EQ(tags.all(first), R"({"phase":"train","@step":1,"@step_ns":100})");
+  EXPECT_EQ(tags.all(second), R"({"phase":"train","@step":2,"@step_ns":200})");
+  EXPECT_EQ(tags.all(plain), R"({"phase":"train"})");
+  EXPECT_EQ(tags.Intern(tags.all(second)), second);
+  EXPECT_EQ(tags.WithSteps(second, StepMarks()), plain);
+}
+
+TEST(TagTableTest, NoMarksOnNoTagsAreNoTags) {
+  TagTable tags;
+  StepMarks marks;
+  EXPECT_EQ(tags.WithSteps(kNoTags, marks), kNoTags);
+  for (const int64_t ns : {int64_t{-1}, INT64_MAX}) {
+    marks.at(StepKind::kStep) = {1, ns};
+    EXPECT_EQ(tags.WithSteps(kNoTags, marks), kNoTags) << ns;
+  }
+  marks.at(StepKind::kStep) = {1, 5};
+  const uint32_t id = tags.WithSteps(kNoTags, marks);
+  EXPECT_NE(id, kNoTags);
+  EXPECT_EQ(tags.all(id), R"({"@step":1,"@step_ns":5})");
+  EXPECT_EQ(tags.all(7), "");
+}
+
 TEST(ProcessMetadataTest, TellsWhatIsThere) {
   const ProcessMetadata known = Parse(R"({"role": "fork", "host": "box", "pid": 7, "rank": 3, "cwd": "/home",
     "packages": {"torch": {"version": "2.13.0", "git": "abc"}, "numpy": "2.4.1"},
@@ -94,6 +127,12 @@ TEST(ProcessMetadataTest, TellsWhatIsThere) {
 }
 
 // Missing members, and those of another type, leave the default values.
+TEST(ProcessMetadataTest, StepsEndAtPossibleTimes) {
+  const ProcessMetadata known = Parse(R"({"steps_by": "step", "step_ends": {"step": {"1": 5, "2": -1, "x": 5, "4": "5",
+    "3": 3000000000000000001, "5": 18446744073709551615, "6": 3000000000000000000}}})");
+  EXPECT_THAT(known.step_ends, ElementsAre(Pair(1, 5), Pair(6, 3'000'000'000'000'000'000)));
+}
+
 TEST(ProcessMetadataTest, PassesOverWhatIsOfAnotherType) {
   for (const char* const text :
        {"null", "[]", "7", "{}", R"({"role": 1, "host": null, "pid": "7", "rank": 1.5, "cwd": 3, "packages": ["torch"],
