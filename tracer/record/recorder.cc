@@ -36,7 +36,7 @@ constexpr size_t kShortEndBytes = 2 << 10;
 constexpr uint64_t kFirstClockNs = 10'000'000;
 // How many started programs are listed, and the most bytes of their names.
 constexpr size_t kMaxStarted = 20;
-// Of how many threads that have ended the last words tell each one's calls: a program may make millions.
+// How many threads that have ended are kept, for the last words and later notes: a program may make millions.
 constexpr size_t kMostEndedThreads = 10'000;
 // Processes of one run that have the same process id.
 constexpr int kMostLogsOfPid = 1000;
@@ -561,6 +561,7 @@ void Recorder::EndThread(ThreadRecorder* thread) {
     }
     if (thread->keeps_open_numbers_ && thread->calls_.get() != 0) {
       ended_for_later_[thread->number_] = {thread->calls_.get(), thread->os_id_, thread->name_};
+      if (ended_for_later_.size() > kMostEndedThreads) ended_for_later_.erase(ended_for_later_.begin());
     }
     if (!thread->writer_.open()) return;
     free_frames_.push_back({thread->writer_, thread->frame_number_});

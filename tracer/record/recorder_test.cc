@@ -885,7 +885,9 @@ TEST(RecorderTest, LastWordsOfManyThreadsOnAFullDisk) {
 
 TEST(RecorderTest, SoManyThreadsThatNoneIsListedAtTheEnd) {
   const std::string folder = NewFolder();
-  ASSERT_TRUE(Start(folder).ok());
+  RecorderOptions options;
+  options.recording.device_times = true;
+  ASSERT_TRUE(Start(folder, options).ok());
   constexpr int kThreads = 10'050;
   int64_t before = 0;
   for (int i = 0; i < kThreads; ++i) {

@@ -344,8 +344,10 @@ class DeviceTimesOfProcess {
   };
   // To be changed.
   Launch& LaunchOf(uint32_t correlation) {
+    if (const auto at = launches_.find(correlation); at != launches_.end()) return at->second;
     if (launches_.size() >= kMostLaunches) older_launches_ = std::exchange(launches_, {});
-    return launches_[correlation];
+    const auto older = older_launches_.extract(correlation);
+    return launches_.try_emplace(correlation, older.empty() ? Launch() : older.mapped()).first->second;
   }
   const Launch* FindLaunch(uint32_t correlation) const {
     for (const auto* launches : {&launches_, &older_launches_}) {

@@ -3,6 +3,7 @@
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/Device.h>
 #include <dlfcn.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <atomic>
@@ -65,6 +66,8 @@ using Initialized = bool (*)(void* allocator);
 using AttachTracker = void (*)(void* allocator, Tracker tracker);
 using DeviceStatsOf = LargeStats (*)(void* allocator, c10::DeviceIndex device);
 
+// A forked process has no CUDA devices, and another thread may have held the allocator's locks.
+std::atomic<bool> g_forked{false};
 // The caching allocator is never deleted, and what is attached stays.
 std::atomic<bool> g_watches{false};
 std::atomic<bool> g_is_attached{false};
@@ -107,7 +110,9 @@ absl::Status OtherAllocator(const std::string& which) {
 }
 
 absl::Status CheckIsCaching(void* allocator) {
-  const std::string_view type = reinterpret_cast<const std::type_info* const*>(TableOf(allocator))[-1]->name();
+  // Null: it was compiled with -fno-rtti.
+  const auto* const info = reinterpret_cast<const std::type_info* const*>(TableOf(allocator))[-1];
+  const std::string_view type = info == nullptr ? "" : info->name();
   if (type == kCaching) return absl::OkStatus();
   return OtherAllocator(type.find("CudaMallocAsync") != std::string_view::npos
                             ? "the allocator is cudaMallocAsync, not PyTorch's caching one"
@@ -120,7 +125,7 @@ std::string OfDevices(const Take& take) {
   void* const library = dlopen(kLibrary, RTLD_NOW | RTLD_NOLOAD);
   using DeviceCount = c10::DeviceIndex (*)();
   const auto count = library == nullptr ? nullptr : reinterpret_cast<DeviceCount>(dlsym(library, kDeviceCount));
-  if (!g_is_attached || count == nullptr) return "";
+  if (g_forked || !g_is_attached || count == nullptr) return "";
   const auto stats_of = reinterpret_cast<DeviceStatsOf>(TableOf(g_caching)[g_layout->device_stats]);
   nlohmann::json devices = nlohmann::json::object();
   for (c10::DeviceIndex i = 0; i < count(); ++i) {
@@ -134,8 +139,10 @@ std::string OfDevices(const Take& take) {
 }  // namespace
 
 absl::Status WatchCudaMemory(const MinorVersion& torch) {
+  static const int forks = pthread_atfork(nullptr, nullptr, [] { g_forked = true; });
+  static_cast<void>(forks);
   void* const allocator = Current();
-  if (allocator == nullptr) return absl::OkStatus();
+  if (g_forked || allocator == nullptr) return absl::OkStatus();
   if (absl::Status status = CheckIsCaching(allocator); !status.ok()) return status;
   const auto* const layout = std::find_if(std::begin(kLayouts), std::end(kLayouts),
                                           [&torch](const auto& each) { return IsAmong(each.versions, torch); });

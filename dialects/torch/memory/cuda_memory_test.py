@@ -39,6 +39,9 @@ def test_blocks_of_the_caching_allocator():
     assert device["rows"] == [
         {"kind": "other", "made_by": "stand_in::take", "bytes": 800, "blocks": 2}
     ]
+    # Not of the forked process.
+    (log,) = run.folder.glob("log/fork-*.ttlog")
+    assert b"cuda_memory" not in log.read_bytes()
     assert "rounding up" in tool("memory", run.folder)
     rows = json.loads(tool("stats", run.folder, "--format", "json"))["apis"]
     took = next(row for row in rows if row["api"] == "stand_in::take")
@@ -58,10 +61,16 @@ def test_memory_from_before_the_trace():
     ]
 
 
-def test_other_allocators():
-    run, not_seen = traced("other")
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("other", "the allocator is cudaMallocAsync, not PyTorch's caching one"),
+        ("nameless", "the program has an allocator of its own"),
+    ],
+)
+def test_other_allocators(how, said):
+    run, not_seen = traced(how)
     assert run.stdout == "0\n"
-    assert OWN_CPU_ALLOCATOR in not_seen
-    said = "memory on CUDA devices: the allocator is cudaMallocAsync, not PyTorch's caching one"
-    assert said in not_seen
-    assert tool("memory", run.folder) == "no memory was allocated\n"
+    assert (OWN_CPU_ALLOCATOR in not_seen) == (how == "other")
+    assert f"memory on CUDA devices: {said}" in not_seen
+    assert "cuda" not in tool("memory", run.folder)

@@ -17,7 +17,7 @@ void Tell(const absl::Status& status) {
   if (!status.ok()) Recorder::Get()->NoteNotSeen(std::string(status.message()));
 }
 
-// A forked process has no CUDA devices.
+// Of this process's.
 void TellOfDevices(const std::string& json) {
   if (!json.empty()) Recorder::Get()->AddOwnMetadata(json);
 }

@@ -73,6 +73,12 @@ def test_kinds():
     assert kinds["parameter"] == printed()["parameters"]
 
 
+def test_parameters_are_noted_once():
+    # 100,000 notes have some 10 bytes each.
+    (log,) = traced().folder.glob("log/main-*.ttlog")
+    assert log.stat().st_size < 500_000
+
+
 def test_leaks():
     (leak,) = main_memory("line")["leaks"]
     assert "memory_program.py:" in leak["made_by"] or leak["made_by"] == "(no stack)"

@@ -5,7 +5,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "dialects/torch/describe/describe.h"
 #include "dialects/torch/memory/noted_memory.h"
 #include "serialize/model/memory_event.h"
@@ -13,9 +15,6 @@
 
 namespace torchtrace::torch_dialect {
 namespace {
-
-// Modules within modules beyond that are programs' mistakes, such as cycles.
-constexpr int kDeepestModule = 100;
 
 std::optional<MemoryDevice> RecordedDevice(c10::Device device) {
   if (device.is_cpu()) return MemoryDevice();
@@ -48,10 +47,18 @@ void ForEachItem(PyObject* list, const Visit& visit) {
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) visit(PyList_GET_ITEM(list, i));
 }
 
-void NoteModule(PyObject* module, int depth) {
-  if (depth > kDeepestModule) return;
-  ForEachValue(InstanceAttribute(module, "_parameters"), NoteParameter);
-  ForEachValue(InstanceAttribute(module, "_modules"), [depth](PyObject* inner) { NoteModule(inner, depth + 1); });
+// A module may be in several others, and in itself.
+void NoteModules(PyObject* outermost) {
+  absl::flat_hash_set<PyObject*> seen = {outermost};
+  std::vector<PyObject*> left = {outermost};
+  while (!left.empty()) {
+    PyObject* const module = left.back();
+    left.pop_back();
+    ForEachValue(InstanceAttribute(module, "_parameters"), NoteParameter);
+    ForEachValue(InstanceAttribute(module, "_modules"), [&](PyObject* inner) {
+      if (seen.insert(inner).second) left.push_back(inner);
+    });
+  }
 }
 
 }  // namespace
@@ -60,7 +67,7 @@ void NoteParametersOf(PyObject* object) {
   ForEachItem(InstanceAttribute(object, "param_groups"), [](PyObject* group) {
     if (PyDict_Check(group)) ForEachItem(FindInDict(group, "params"), NoteParameter);
   });
-  NoteModule(object, 0);
+  NoteModules(object);
 }
 
 }  // namespace torchtrace::torch_dialect

@@ -7,8 +7,8 @@
 
 namespace torchtrace::torch_dialect {
 
-// Records for each parameter of a module, with the modules in it, or of an optimizer, that its block holds one. Reads
-// their attributes passively, without Python code. Needs the GIL.
+// Records for each parameter of a module, with the modules in it, or of an optimizer, that its block holds one, if it
+// isn't recorded yet. Reads their attributes passively, without Python code. Needs the GIL.
 void NoteParametersOf(PyObject* object);
 
 }  // namespace torchtrace::torch_dialect

@@ -1,4 +1,7 @@
-"""Allocates and frees, in a step that PyTorch's profiler watches too, on another thread, and in a forked process."""
+"""Allocates and frees, in a step that PyTorch's profiler watches too, on another thread, and in a forked process.
+
+At the end modules that are in each other, with many parameters, are called often.
+"""
 
 import json
 import os
@@ -48,6 +51,15 @@ step()
 with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
     with record_function("the step"):
         step()
+# No step.
+with torch.no_grad():
+    outermost = torch.nn.Identity()
+    outermost.layers = torch.nn.ModuleList(torch.nn.Identity() for _ in range(50))
+    outermost.many = torch.nn.ParameterList(torch.zeros(1) for _ in range(500))
+    for layer in outermost.layers:
+        layer.outermost = outermost
+    for _ in range(200):
+        outermost(x)
 events = profiler.profiler.kineto_results.events()
 used = [event.nbytes() for event in events if event.name() == "[memory]"]
 state = sum(value.nbytes for values in optimizer.state.values() for value in values.values())

@@ -96,11 +96,12 @@ class OwnCpuAllocator final : public c10::Allocator {
 
 }  // namespace
 
-// `asynchronous`: its class is that of cudaMallocAsync.
-extern "C" void stand_in_begin(bool asynchronous) {
+// `asynchronous`: its class is that of cudaMallocAsync. `nameless`: as by -fno-rtti.
+extern "C" void stand_in_begin(bool asynchronous, bool nameless) {
   for (void*& function : g_table.functions) function = reinterpret_cast<void*>(abort);
   g_table.type =
       asynchronous ? &typeid(CudaMallocAsync::CudaMallocAsyncAllocator) : &typeid(Native::NativeCachingAllocator);
+  if (nameless) g_table.type = nullptr;
   Put(&CUDAAllocator::init, reinterpret_cast<void*>(Init));
   Put(&CUDAAllocator::initialized, reinterpret_cast<void*>(Initialized));
   Put(&CUDAAllocator::getDeviceStats, reinterpret_cast<void*>(StatsOf));

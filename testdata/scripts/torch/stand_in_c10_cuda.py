@@ -1,11 +1,13 @@
 """Allocates on a device of stand_in_c10_cuda.cpp, whose library is the first argument.
 
 The second one says how: `later` initialises it after torch is imported, `before` before that, and
-allocates; `other` has other allocators than PyTorch's, on the CPU too.
+allocates; `other` has other allocators than PyTorch's, on the CPU too; `nameless` one of an
+unknown class.
 """
 
 import ctypes
 import importlib.util
+import os
 import sys
 from pathlib import Path
 
@@ -16,7 +18,7 @@ for name in ("libc10.so", "libtorch_cpu.so"):
 cuda = ctypes.CDLL(sys.argv[1])
 cuda.stand_in_allocate.argtypes = cuda.stand_in_free.argtypes = [ctypes.c_size_t]
 cuda.stand_in_allocate.restype = ctypes.c_size_t
-cuda.stand_in_begin(how == "other")
+cuda.stand_in_begin(how == "other", how == "nameless")
 held = []
 if how == "before":
     cuda.stand_in_init()
@@ -50,6 +52,10 @@ if how == "later":
     torch.ops.stand_in.take(x, 100)
     torch.ops.stand_in.give(x)
     torch.ops.stand_in.take(x, 50)
+    if os.fork() == 0:
+        torch.ones(3)
+        sys.exit()
+    os.wait()
 elif how == "before":
     torch.ops.stand_in.give(x)
     torch.ops.stand_in.take(x, 2000)
