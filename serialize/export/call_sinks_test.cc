@@ -163,10 +163,10 @@ TEST(FlamegraphSinkTest, Weights) {
   ExportOptions options;
   options.weight = TreeWeight::kDevice;
   EXPECT_EQ(Exported("flamegraph", options, Launches()),
-            "rank 7 (7) thread 0;torch.f;aten::f 1000\nrank 7 (7) thread 0;aten::g 200\n");
+            "rank 7 (7) thread 0;torch.f;aten::f 1100\nrank 7 (7) thread 0;aten::g 200\n");
   CallSelection selection;
   selection.levels = {1};
-  EXPECT_EQ(Exported("flamegraph", options, Launches(), selection), "rank 7 (7) thread 0;torch.f 1000\n");
+  EXPECT_EQ(Exported("flamegraph", options, Launches(), selection), "rank 7 (7) thread 0;torch.f 1100\n");
   options.output = "a.html";
   EXPECT_THAT(Exported("flamegraph", options, Launches()), HasSubstr(R"("unit":"ns")"));
   EXPECT_EQ(Exported("flamegraph", options), "t has no device times: record them with torchtrace run --device-times");

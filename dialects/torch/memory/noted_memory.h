@@ -11,8 +11,8 @@
 
 namespace torchtrace::torch_dialect {
 
-// Where the address of a block is kept once it is noted that it holds a parameter. Blocks that share the place are noted
-// more often.
+// Where the address of a block is kept once it is noted that it holds a parameter. Blocks that share the place are
+// noted more often.
 inline std::atomic<uint64_t>& NotedParameter(uint64_t address) {
   static std::atomic<uint64_t> noted[1 << 16];
   return noted[address * 0x9E3779B97F4A7C15 >> 48];
