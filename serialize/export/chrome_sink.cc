@@ -444,21 +444,23 @@ class ChromeSink final : public CallSink {
     }
     if (facts.id != 0) absl::StrAppend(&out_.text, R"(,"Record function id":)", facts.id);
     absl::StrAppend(&out_.text, spelled.arguments, std::string(outcome), "}}");
-    if (call.forward.has_value()) WriteFlow(*call.forward, thread, start_ns);
+    if (call.forward.has_value()) {
+      // From a forward call to its backward node.
+      WriteArrow("fwdbwd", ++flows_, *call.forward->place, call.forward->start_ns, thread.place, start_ns);
+    }
   }
 
-  // An arrow from a forward call to its backward node.
-  void WriteFlow(const ForwardCall& forward, const Thread& thread, int64_t start_ns) {
-    const auto arrow = [&](const char* phase, const std::string& place, int64_t ns, const char* more) {
+  void WriteArrow(const char* category, uint64_t id, const std::string& from, int64_t from_ns, const std::string& to,
+                  int64_t to_ns) {
+    const auto end = [&](const char* phase, const std::string& place, int64_t ns, const char* more) {
       out_.BeginItem();
-      absl::StrAppend(&out_.text, R"({"ph":")", phase, R"(","cat":"fwdbwd","name":"fwdbwd","id":)", flows_, ",", place,
-                      ",\"ts\":");
+      absl::StrAppend(&out_.text, R"({"ph":")", phase, R"(","cat":")", category, R"(","name":")", category,
+                      R"(","id":)", id, ",", place, ",\"ts\":");
       AppendMicroseconds(ns);
       absl::StrAppend(&out_.text, more, "}");
     };
-    ++flows_;
-    arrow("s", *forward.place, forward.start_ns, "");
-    arrow("f", thread.place, start_ns, R"(,"bp":"e")");
+    end("s", from, from_ns, "");
+    end("f", to, to_ns, R"(,"bp":"e")");
   }
 
   // A device is a process, as Kineto shows it, and a stream of it a thread.
@@ -513,15 +515,7 @@ class ChromeSink final : public CallSink {
                         static_cast<double>(work.bytes) / static_cast<double>(std::max<int64_t>(work.duration_ns, 1)));
       }
       out_.text += "}}";
-      const auto arrow = [&](const char* phase, const std::string& at, int64_t ns, const char* more) {
-        out_.BeginItem();
-        absl::StrAppend(&out_.text, R"({"ph":")", phase, R"(","cat":"ac2g","name":"ac2g","id":)", correlation, ",", at,
-                        ",\"ts\":");
-        AppendMicroseconds(ns);
-        absl::StrAppend(&out_.text, more, "}");
-      };
-      arrow("s", thread->second.place, launch_ns, "");
-      arrow("f", place, start_ns, R"(,"bp":"e")");
+      WriteArrow("ac2g", correlation, thread->second.place, launch_ns, place, start_ns);
     }
   }
 

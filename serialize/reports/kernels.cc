@@ -77,10 +77,7 @@ class KernelReport {
       return absl::InvalidArgumentError("kernels are sorted by device, calls, name or bytes");
     }
     for (size_t i = 0; i < traces_.size(); ++i) {
-      if (!HasDeviceTimes(*traces_[i].trace)) {
-        return absl::FailedPreconditionError(
-            absl::StrCat(traces_[i].name, " has no device times: record them with torchtrace run --device-times"));
-      }
+      if (absl::Status s = CheckWeight(*traces_[i].trace, TreeWeight::kDevice, traces_[i].name); !s.ok()) return s;
       if (absl::Status s = Add(i); !s.ok()) return s;
     }
     Sort();

@@ -550,9 +550,7 @@ const Choices<MemoryBy>& MemoryGroupings() {
 absl::Status WriteMemory(Trace* trace, const std::string& name, const MemoryOptions& options, std::ostream* out) {
   // Threads' names are complete only after a first pass.
   if (absl::Status s = trace->Count().status(); !s.ok()) return s;
-  if (!HasMemory(*trace)) {
-    return absl::FailedPreconditionError(absl::StrCat(name, " has no memory: record it with torchtrace run --memory"));
-  }
+  if (absl::Status s = CheckWeight(*trace, TreeWeight::kMemory, name); !s.ok()) return s;
   MemoryReport report(trace, options);
   if (absl::Status s = report.Read(); !s.ok()) return s;
   options.json ? report.WriteJson(out) : report.WriteText(out);
