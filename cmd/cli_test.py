@@ -2,17 +2,15 @@
 
 import json
 import os
-import pty
 import re
-import select
 import shutil
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
 from tools.testing import whole_tool as tool
+from tools.testing.terminal import Terminal
 
 VERBS = [
     "run",
@@ -525,31 +523,17 @@ def test_a_full_standard_output_is_one(trace):
 
 def in_terminal(args, env):
     """Runs it with a terminal as standard output; returns the terminal's contents."""
-    main, other = pty.openpty()
+    terminal = Terminal()
     process = subprocess.Popen(
         [tool.TORCHTRACE, *args],
-        stdin=other,
-        stdout=other,
-        stderr=other,
+        stdin=terminal.its,
+        stdout=terminal.its,
+        stderr=terminal.its,
         env=tool.environment({"TERM": "xterm", **env}),
     )
-    os.close(other)
-    text = b""
-    end = time.monotonic() + 20
-    while time.monotonic() < end:
-        if select.select([main], [], [], 0.1)[0]:
-            try:
-                read = os.read(main, 65536)
-            except OSError:
-                break
-            if not read:
-                break
-            text += read
-        elif process.poll() is not None:
-            break
-    assert process.wait() == 0
-    os.close(main)
-    return text.decode().replace("\r\n", "\n")
+    shown = terminal.read_until_exit(process)
+    assert process.returncode == 0
+    return shown
 
 
 def test_pager_and_colour_only_on_a_terminal(trace, tmp_path):

@@ -2,7 +2,6 @@
 
 import json
 import os
-import pty
 import re
 import resource
 import shutil
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tools.testing import whole_tool as tool
+from tools.testing.terminal import Terminal
 
 LOGS = tool.ROOT / "testdata/logs"
 SAMPLE = LOGS / "v1/sample.ttlog"  # 3 threads, ended in order
@@ -337,25 +337,19 @@ def test_ctrl_c_leaves_nothing(tmp_path):
 @pytest.mark.slow
 def test_progress_on_a_terminal(tmp_path):
     (tmp_path / "list").write_text(f"{SAMPLE}\n" * 10_000)
-    main, other = pty.openpty()
+    terminal = Terminal()
     process = subprocess.Popen(
         [tool.TORCHTRACE, "merge", "--manifest", "list", "-o", "out", "--formats=none"],
         cwd=tmp_path,
-        stderr=other,
+        stderr=terminal.its,
     )
-    os.close(other)
-    seen = b""
-    try:
-        while chunk := os.read(main, 4096):
-            seen += chunk
-    except OSError:  # the end of a terminal on Linux
-        pass
-    assert process.wait() == 0
-    before, said = seen.split(b"torchtrace: the trace is in out", 1)
-    assert b"ing: " not in said
+    seen = terminal.read_until_exit(process)
+    assert process.returncode == 0
+    before, said = seen.split("torchtrace: the trace is in out", 1)
+    assert "ing: " not in said
     if before:  # the work took a second, perhaps only with its second part
-        assert re.match(rb"\r\x1b\[K(reading|merging|rendering): \d+% \(", before)
-        assert before.endswith(b"\r\x1b[K")
+        assert re.match(r"\r\x1b\[K(reading|merging|rendering): \d+% \(", before)
+        assert before.endswith("\r\x1b[K")
 
 
 FORKING = """

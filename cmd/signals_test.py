@@ -3,7 +3,6 @@ files. Also tests the progress line.
 """
 
 import os
-import pty
 import shutil
 import signal
 import subprocess
@@ -12,6 +11,7 @@ import time
 import pytest
 
 from tools.testing import whole_tool as tool
+from tools.testing.terminal import Terminal
 
 SAMPLE = tool.ROOT / "testdata/logs/v1/sample.ttlog"
 ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -173,18 +173,15 @@ QUIET = [
 ]
 
 
-class Terminal:
+class Slow:
     """A verb with a terminal as standard error, whose input arrives slowly."""
 
     def __init__(self, args, cwd, terminal=True, env=None):
-        main, other = pty.openpty()
-        stderr = other if terminal else subprocess.PIPE
+        self.terminal = Terminal() if terminal else None
+        stderr = self.terminal.its if terminal else subprocess.PIPE
         env = {"TERM": "xterm"} | (env or {})
         with open(cwd / f"{len(os.listdir(cwd))}.out", "wb") as out:
             self.process = start(args, cwd, stdout=out, stderr=stderr, env=env)
-        os.close(other)
-        self.main = main
-        self.terminal = terminal
 
     def feed(self, data):
         self.process.stdin.write(data)
@@ -193,17 +190,11 @@ class Terminal:
     def finish(self):
         """The exit code, and the terminal's contents."""
         self.process.stdin.close()
-        text = b""
         if self.terminal:
-            try:
-                while more := os.read(self.main, 65536):
-                    text += more
-            except OSError:
-                pass  # everything was read
+            text = self.terminal.read_until_exit(self.process)
         else:
-            text = self.process.stderr.read()
-        os.close(self.main)
-        return self.process.wait(60), text.decode()
+            text = self.process.stderr.read().decode()
+        return self.process.wait(60), text
 
 
 def seen(processes):
@@ -218,7 +209,7 @@ def seen(processes):
 
 
 def test_progress_on_a_terminal_beyond_a_second(tmp_path):
-    results = seen({verb: Terminal(command, tmp_path) for verb, command in READERS.items()})
+    results = seen({verb: Slow(command, tmp_path) for verb, command in READERS.items()})
     for verb, (code, text) in results.items():
         assert code == 0, (verb, text)
         assert "\r\x1b[Kreading" in text or verb == "filter" and "\r\x1b[Kfiltering" in text, verb
@@ -227,21 +218,19 @@ def test_progress_on_a_terminal_beyond_a_second(tmp_path):
         elif verb == "stats":
             assert "\r\x1b[Kreading: 32.8 kB" in text
         # The line is gone before other messages, and at the end.
-        lines = text.replace("\r\n", "\n").split("\n")
+        lines = text.split("\n")
         for line in lines:
             assert line.rsplit("\x1b[K", 1)[-1].startswith(("torchtrace: ", "")), (verb, text)
         assert "kB" not in lines[-1].rsplit("\x1b[K", 1)[-1], (verb, text)
 
 
 def test_no_progress_with_quiet_nor_elsewhere_than_on_a_terminal(tmp_path):
-    processes = {f"{verb} -q": Terminal([*READERS[verb], "-q"], tmp_path) for verb in QUIET}
+    processes = {f"{verb} -q": Slow([*READERS[verb], "-q"], tmp_path) for verb in QUIET}
     (tmp_path / "pipe").mkdir()
     (tmp_path / "dumb").mkdir()
     for verb, command in READERS.items():
-        processes[verb] = Terminal(command, tmp_path / "pipe", terminal=False)
-    processes["stats TERM=dumb"] = Terminal(
-        READERS["stats"], tmp_path / "dumb", env={"TERM": "dumb"}
-    )
+        processes[verb] = Slow(command, tmp_path / "pipe", terminal=False)
+    processes["stats TERM=dumb"] = Slow(READERS["stats"], tmp_path / "dumb", env={"TERM": "dumb"})
     for verb, (code, text) in seen(processes).items():
         assert code == 0, (verb, text)
         assert "\x1b" not in text and "reading" not in text, (verb, text)
@@ -251,29 +240,22 @@ def test_no_progress_with_quiet_nor_elsewhere_than_on_a_terminal(tmp_path):
 
 def test_no_progress_into_output_on_the_same_terminal(tmp_path):
     """The output stays readable."""
-    main, other = pty.openpty()
+    terminal = Terminal()
     process = start(
         ["dump", "-", "--fold", "never"],
         tmp_path,
-        stdout=other,
-        stderr=other,
+        stdout=terminal.its,
+        stderr=terminal.its,
         env={"TERM": "xterm", "PAGER": "cat"},
     )
-    os.close(other)
     log = SAMPLE.read_bytes()
     process.stdin.write(log[:20_000])
     process.stdin.flush()
     time.sleep(1.2)
     process.stdin.write(log[20_000:])
     process.stdin.close()
-    text = b""
-    try:
-        while more := os.read(main, 65536):
-            text += more
-    except OSError:
-        pass
-    os.close(main)
-    assert process.wait(60) == 0
-    before, after = text.decode().split("\r\x1b[K", 1)[1].rsplit("\r\x1b[K", 1)
+    shown = terminal.read_until_exit(process)
+    assert process.returncode == 0
+    before, after = shown.split("\r\x1b[K", 1)[1].rsplit("\r\x1b[K", 1)
     assert before.startswith("reading: ") and "torch.outer(0)" in after.splitlines()[0]
     assert after.count("\n") == 121

@@ -1,48 +1,32 @@
 """The output of the reading verbs on a terminal, and where a program hangs."""
 
-import fcntl
 import json
 import os
-import pty
 import re
 import signal
-import struct
 import subprocess
-import termios
 import time
 
 import pytest
 
 from tools.testing import whole_tool as tool
+from tools.testing.terminal import Terminal
 
 LOGS = tool.ROOT / "testdata/logs/v1"
 
 
 def on_terminal(*args, cwd, columns=100, rows=50):
     """torchtrace's output on a terminal of that size, without colors."""
-    ours, its = pty.openpty()
-    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    terminal = Terminal(columns, rows)
     process = subprocess.Popen(
         [tool.TORCHTRACE, *map(str, args)],
         cwd=cwd,
         env=tool.environment({"PAGER": "", "NO_COLOR": "1"}),
         stdin=subprocess.DEVNULL,
-        stdout=its,
+        stdout=terminal.its,
         stderr=subprocess.DEVNULL,
     )
-    os.close(its)
-    shown = b""
-    while True:
-        try:
-            piece = os.read(ours, 65536)
-        except OSError:  # the other end is closed
-            break
-        if not piece:
-            break
-        shown += piece
-    os.close(ours)
-    process.wait()
-    return shown.decode().replace("\r\n", "\n")
+    return terminal.read_until_exit(process)
 
 
 def write_calls(path, *lines):
