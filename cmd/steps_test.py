@@ -386,6 +386,14 @@ def test_a_trace_without_steps(tmp_path):
     run = json.loads((tmp_path / "out" / "run.json").read_text())
     assert (run["steps"], run["max_steps"], run["counts"]["calls"]) == ("3", 2, 0)
     assert run["not_seen"] == ["steps 3: the program had no steps"]
+    # One that starts a program with steps.
+    steps = "'import torch, mine; mine.f(); mine.f()'"
+    launcher = ("-c", f"import subprocess, sys; subprocess.run([sys.executable, '-c', {steps}])")
+    wanted = ("--step-on", "mine.f", "--steps")
+    ended = tool.torchtrace(*words, *wanted, "2", *launcher, cwd=tmp_path)
+    assert ended.status == 0, ended
+    run = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert (len(run["processes"]), run["not_seen"]) == (2, [])
     ended = tool.torchtrace(*words, *program, cwd=tmp_path)
     assert ended.status == 0, ended
     ended = tool.torchtrace("stats", "out", "--by", "step", cwd=tmp_path)

@@ -141,6 +141,21 @@ std::vector<std::string> NotImported(const std::vector<ProcessInfo>& processes) 
   return texts;
 }
 
+// Steps that came in no process of a run: one that starts others needs none itself. Those others have logs only if some
+// came.
+std::vector<std::string> StepsNotSeen(const std::vector<ProcessInfo>& processes) {
+  std::vector<std::string> texts;
+  for (const ProcessInfo& process : processes) {
+    const ProcessMetadata& known = process.known;
+    const bool came = std::any_of(processes.begin(), processes.end(), [&known](const ProcessInfo& other) {
+      return other.known.steps_not_seen.empty() && other.known.step_window == known.step_window &&
+             other.known.label == known.label;
+    });
+    if (!known.steps_not_seen.empty() && !came) AddOnce(known.steps_not_seen, &texts);
+  }
+  return texts;
+}
+
 }  // namespace
 
 std::string CountedCalls(uint64_t calls) {
@@ -192,6 +207,7 @@ RunFacts GatherFacts(const Trace& trace) {
     facts.lost_calls_exact = facts.lost_calls_exact && process.damage.lost_calls_exact;
   }
   for (const std::string& text : NotImported(trace.processes())) AddOnce(text, &facts.not_seen);
+  for (const std::string& text : StepsNotSeen(trace.processes())) AddOnce(text, &facts.not_seen);
   if (!facts.started.empty()) facts.not_seen.push_back(DescribeStarted(facts.started));
   return facts;
 }

@@ -252,6 +252,7 @@ ProcessMetadata ParseProcessMetadata(const json& metadata) {
       known.not_seen.push_back(std::move(text));
   }
   known.not_imported = TextsMember(FindMember(end, "not_imported") != nullptr ? end : metadata, "not_imported");
+  known.steps_not_seen = TextMember(end, "steps_not_seen");
   known.started = StartedMember(FindMember(end, "started_programs") != nullptr ? end : metadata);
   return known;
 }

@@ -104,6 +104,7 @@ struct ProcessMetadata {
   std::map<std::string, uint64_t> cut;
   std::vector<std::string> not_seen;
   std::vector<std::string> not_imported;          // packages whose calls were to be recorded, a sentence each
+  std::string steps_not_seen;                     // a sentence, if no step that was to be recorded came
   std::map<std::string, StartedProgram> started;  // by the program's path
 
   // The version of that package; empty if unknown.

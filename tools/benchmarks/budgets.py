@@ -5,6 +5,8 @@ from tables import Table
 STEP_RATIO = 1.35
 # Level 2 --numbers.
 NUMBERS_STEP_RATIOS = {"transformer": 1.45, "mlp": 1.6}
+# What --memory adds to a step.
+MEMORY_RATIO = 1.05
 # Of contiguous tensors, on one core.
 NUMBERS_BYTES_PER_SECOND = {"float32": 5e9, "bfloat16": 2.5e9, "float8_e4m3fn": 1e9}
 RECORDING_SHARE = 0.5

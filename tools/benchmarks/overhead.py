@@ -16,9 +16,6 @@ import subjects as subjects_module
 import workloads
 
 UNTRACED_EVERY = 4
-# For which calls of each configuration, and of which tensors, as in RecordingOptions.
-STACKS = {"none": "", "first": "first", "all": "all"}
-NUMBERS = {"none": "", "results": "results", "all": "all"}
 
 
 def measure(step, steps):
@@ -41,8 +38,7 @@ def run(args):
     rounds, untraced_rounds, ends = [], [], []
     with tempfile.TemporaryDirectory(prefix="torchtrace-bench-") as folder:
         bench = subjects_module.load_bench_module(args.runtime, args.bench_module)
-        recording = {"stacks": STACKS[args.stacks], "numbers": NUMBERS[args.numbers]}
-        bench.start(folder, json.dumps(recording))
+        bench.start(folder, args.recording)
         subjects = subjects_module.make_subjects(bench, folder)
         del subjects["untraced"]
         if args.subjects:
@@ -88,8 +84,7 @@ def main():
     parser.add_argument("--bench-module", required=True)
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--subjects", nargs="*", default=[])
-    parser.add_argument("--stacks", choices=STACKS, default="none")
-    parser.add_argument("--numbers", choices=NUMBERS, default="none")
+    parser.add_argument("--recording", default="{}", help="members of RecordingOptions, as JSON")
     subjects_module.check_empty()
     print(json.dumps(run(parser.parse_args())))
 

@@ -31,8 +31,12 @@ BEFORE_TURNS = 4
 # Subjects measured together in one process, by prefixes of their names.
 SUBJECTS = ("empty modes,", "hooks,", "torchtrace,", "Python tracer,")
 OBSERVERS = ("torch.profiler", "ExecutionTraceObserver", "DebugMode")
-# Rows with numbers of tensors, {overhead.py's option: subjects}.
-NUMBERS = {"all": ("torchtrace, 2", "torchtrace, 1,2"), "results": ("torchtrace, 2",)}
+# Rows with more recorded: {options of run: (members of RecordingOptions, subjects)}.
+MORE = {
+    "--numbers": ({"numbers": "all"}, ("torchtrace, 2", "torchtrace, 1,2")),
+    "--numbers=results": ({"numbers": "results"}, ("torchtrace, 2",)),
+    "--memory": ({"memory": True}, ("torchtrace, 2", "torchtrace, 1,2")),
+}
 
 
 def section(run):
@@ -69,9 +73,9 @@ def steps_of(run, workload):
     """[(format of the rows' names, overhead.py's result)]; with --before, of two that alternate."""
     ours = command_of(HERE, workload, run.options.runtime, run.options.bench_module)
     parts = [("{}", [*ours, "--subjects", *SUBJECTS])]
-    for which, subjects in NUMBERS.items():
-        option = "--numbers" if which == "all" else f"--numbers={which}"
-        parts.append((f"{{}} {option}", [*ours, "--numbers", which, "--subjects", *subjects]))
+    for option, (recording, subjects) in MORE.items():
+        more = ["--recording", json.dumps(recording), "--subjects", *subjects]
+        parts.append((f"{{}} {option}", [*ours, *more]))
     # PyTorch's observers start threads, which torchtrace would watch from then on.
     parts.append(("{}", [*ours, "--subjects", *OBSERVERS]))
     turns = 1
@@ -257,6 +261,14 @@ def step_tables(run, untraced, ratios):
             f"{TITLES[workload]}, level 2 --numbers",
             limit,
             ratios[workload]["torchtrace, 2 --numbers"],
+            ratio,
+        )
+    for levels in ("2", "1,2"):
+        verdict.at_most(
+            f"{TITLES['transformer']}, levels {levels} --memory, of the same without",
+            budgets_module.MEMORY_RATIO,
+            ratios["transformer"][f"torchtrace, {levels} --memory"]
+            / ratios["transformer"][f"torchtrace, {levels}"],
             ratio,
         )
     share = budgets_module.RECORDING_SHARE

@@ -38,6 +38,10 @@ std::string NotSeenJson(const SessionNotes& notes) {
     json += "]";
   };
   add("not_seen", notes.not_seen);
+  if (!notes.steps_not_seen.empty()) {
+    json += R"(,"steps_not_seen":)";
+    AppendJson(notes.steps_not_seen, &json);
+  }
   if (notes.not_imported.empty()) return json;
   json += ",";
   add("not_imported", notes.not_imported);

@@ -47,6 +47,7 @@ struct StartedTotals {
 struct SessionNotes {
   std::set<std::string> not_seen;
   std::set<std::string> not_imported;  // packages whose calls were to be recorded, a sentence each
+  std::string steps_not_seen;          // a sentence, if no step that was to be recorded came
   std::map<std::string, uint64_t> cut;
   std::map<std::string, StartedTotals> started;
 };

@@ -730,10 +730,10 @@ void Recorder::NoteStepsThatNeverCame() {
   OrStop([&] {
     const StepWindow::Place last = StepNow();
     const bool open_which = last.kind == StepKind::kStep && step_kind_ == StepKind::kForward;
-    notes_.not_seen.insert(
+    notes_.steps_not_seen =
         absl::StrCat("steps ", wanted, ": the program ",
                      last.number == 0 ? "had no steps" : absl::StrCat("ended in step ", last.name),
-                     open_which ? ", as no optimizer stepped (--step-on forward counts calls of modules)" : ""));
+                     open_which ? ", as no optimizer stepped (--step-on forward counts calls of modules)" : "");
     return true;
   });
 }
@@ -886,6 +886,7 @@ void Recorder::AfterForkInChild() {
   recorder->more_ended_threads_.reset();
   recorder->told_schemas_.clear();
   recorder->notes_.not_seen.clear();
+  recorder->notes_.steps_not_seen.clear();
   recorder->notes_.not_imported.clear();
   recorder->notes_.cut.clear();
   recorder->notes_.started.clear();

@@ -1141,7 +1141,7 @@ TEST(RecorderTest, StepsThatNeverCameAreReported) {
   Recorder::Get()->SetSteps(marks, false);
   EXPECT_FALSE(EnterCall("a"));
   EndSession();
-  EXPECT_EQ(ReadRecorded(folder).metadata["end"]["not_seen"][0], "steps 7-: the program ended in step 3");
+  EXPECT_EQ(ReadRecorded(folder).metadata["end"]["steps_not_seen"], "steps 7-: the program ended in step 3");
 }
 
 // A loop of small models without an optimizer has a step for each call.
