@@ -562,6 +562,31 @@ TEST(StatsReport, WhatAnOptimizerDoesIsOneRow) {
   EXPECT_NEAR(times.at("none").first.get<int64_t>(), 300, 100);
 }
 
+TEST(StatsReport, AClosureIsNotTheOptimizers) {
+  FakeTrace trace;
+  const Config mm = MakeConfig(2, "aten::mm");
+  trace.Enter(MakeConfig(4, "Optimizer.step#SGD.step"));
+  CallFor(&trace, mm, 1000);
+  CallFor(&trace, mm, 20, {.thread = 1, .sequence = 2});  // a loss
+  trace.Enter(MakeConfig(1, "torch.Tensor.backward"));
+  CallFor(&trace, mm, 300);
+  trace.Leave();
+  CallFor(&trace, mm, 4000);
+  // In a hook of a node.
+  trace.Enter(MakeConfig(4, "Hook"));
+  trace.SetFacts({.scope = kBackwardScope, .thread = 1, .sequence = 2, .forward_thread = 1});
+  trace.Enter(MakeConfig(4, "Optimizer.step#SGD.step"));
+  CallFor(&trace, mm, 50'000, {.scope = kBackwardScope, .thread = 1});
+  trace.Leave();
+  trace.Leave();
+  trace.Leave();
+  trace.Call(Module("torch.nn.Linear", "a"));
+  const std::map<std::string, std::pair<json, json>> times = TimesOfModules(&trace);
+  EXPECT_NEAR(times.at("optimizer").second.get<int64_t>(), 55'000, 200);
+  EXPECT_NEAR(times.at("none").first.get<int64_t>(), 20, 30);
+  EXPECT_NEAR(times.at("none").second.get<int64_t>(), 300, 60);
+}
+
 TEST(StatsReport, Tags) {
   FakeTrace trace;
   trace.Call(MakeConfig(1, "torch.ones"));

@@ -11,7 +11,7 @@ StepPlace PlaceInSteps(const Trace& trace, const ProcessMetadata& known, uint32_
   const StepMark& mark = trace.steps(tags).at(known.steps_by);
   if (mark.number == 0) return {TellsOfSteps(known) ? StepPlace::kBefore : StepPlace::kNone};
   if (known.steps_by == StepKind::kTag) {
-    return {StepTagOf(trace.tags(tags)).empty() ? StepPlace::kBetween : StepPlace::kInStep, mark.number};
+    return {trace.step_tag(tags).empty() ? StepPlace::kBetween : StepPlace::kInStep, mark.number};
   }
   if (mark.number == known.last_steps.at(known.steps_by).number) return {StepPlace::kAfter, mark.number - 1};
   return {StepPlace::kInStep, mark.number};
@@ -48,7 +48,7 @@ StepPlace StepTimes::Find(Process* process, const ProcessMetadata& known, uint32
   if (step.number == 0) {
     const bool by_tag = known.steps_by == StepKind::kTag;
     step = {place.number,
-            by_tag ? std::string(StepTagOf(trace_.tags(tags))) : std::to_string(place.number),
+            by_tag ? std::string(trace_.step_tag(tags)) : std::to_string(place.number),
             mark.begin_ns,
             {}};
   }
@@ -70,7 +70,8 @@ void StepTimes::Finish() {
       } else if (next != process.steps.end() && next->first == step.number + 1) {
         step.end_ns = next->second.begin_ns;
       } else if (known.steps_by == StepKind::kTag && next == process.steps.end()) {
-        step.end_ns = process.last_ns;
+        // Its mark moves when the tag goes.
+        step.end_ns = last.number == step.number && last.begin_ns > step.begin_ns ? last.begin_ns : process.last_ns;
       }
       // The clocks of calls and of steps may differ a little.
       if (step.end_ns.has_value()) step.end_ns = std::max(*step.end_ns, step.begin_ns);
