@@ -1,8 +1,9 @@
 """Allocates and frees, in a step that PyTorch's profiler watches too, on another thread, and in a forked process.
 
-At the end modules that are in each other, with many parameters, are called often.
+Modules that are in each other, with many parameters, are called often.
 """
 
+import gc
 import json
 import os
 import threading
@@ -35,6 +36,18 @@ optimizer = torch.optim.Adam(model.parameters())
 x, y = torch.randn(64, 256), torch.randint(10, (64,))
 
 
+# As long as no optimizer has stepped, the parameters of what is called are looked for.
+outermost = torch.nn.Identity()
+outermost.layers = torch.nn.ModuleList(torch.nn.Identity() for _ in range(50))
+outermost.many = torch.nn.ParameterList(torch.zeros(1) for _ in range(500))
+for layer in outermost.layers:
+    layer.outermost = outermost
+    layer.layers = outermost.layers
+for _ in range(200):
+    outermost(x)
+del outermost, layer
+gc.collect()
+
 leaked = []
 
 
@@ -51,15 +64,6 @@ step()
 with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
     with record_function("the step"):
         step()
-# No step.
-with torch.no_grad():
-    outermost = torch.nn.Identity()
-    outermost.layers = torch.nn.ModuleList(torch.nn.Identity() for _ in range(50))
-    outermost.many = torch.nn.ParameterList(torch.zeros(1) for _ in range(500))
-    for layer in outermost.layers:
-        layer.outermost = outermost
-    for _ in range(200):
-        outermost(x)
 events = profiler.profiler.kineto_results.events()
 used = [event.nbytes() for event in events if event.name() == "[memory]"]
 state = sum(value.nbytes for values in optimizer.state.values() for value in values.values())
