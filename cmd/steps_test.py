@@ -209,6 +209,12 @@ first_module.options = {
     "step_on": "forward",
 }
 
+def later_module():
+    class Part(nn.Sequential): pass
+    parts = [Part(nn.ReLU()) for i in range(3)]
+    for part in parts: part(torch.ones(1, 4))
+later_module.options = {**first_module.options, "steps": "2"}
+
 def some_tagged():
     for i in range(4):
         with torchtrace.annotate(step=10 * i): torch.ones(2)
@@ -342,6 +348,9 @@ def test_only_the_steps_asked_for_are_recorded():
     # The root module is in its step, though the step begins with it.
     called = tool.torchtrace("stats", "first_module", "--format", "csv", cwd=folder()).out
     assert "torch.nn.Sequential,3,1," in called
+    # The search for modules' places isn't left to the steps that are recorded.
+    called = tool.torchtrace("stats", "later_module", "--by", "module", cwd=folder()).out
+    assert "Part_1" in called and "Part_0" not in called
     # The second step of both processes.
     assert stats("some_forked")["total_calls"] == stats("forked")["steps"][2]["calls"]
     info = tool.torchtrace("info", "some_steps", cwd=folder()).out

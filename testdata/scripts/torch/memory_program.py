@@ -10,6 +10,7 @@ import threading
 
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
+from torch.testing._internal.two_tensor import TwoTensor
 
 torch.manual_seed(0)
 
@@ -48,6 +49,12 @@ for _ in range(200):
 del outermost, layer
 gc.collect()
 
+# A tensor without memory of its own, which holds two, one of them in another one.
+inner = [torch.ones(1000), torch.ones(1000)]
+around = torch.nn.Identity()
+around.parameter = torch.nn.Parameter(TwoTensor(inner[0], TwoTensor(*inner)))
+around(x)
+
 leaked = []
 
 
@@ -74,7 +81,7 @@ print(
             "allocated": sum(bytes for bytes in used if bytes > 0),
             "state": state,
             "gradients": gradients,
-            "parameters": sum(parameter.nbytes for parameter in model.parameters()),
+            "parameters": sum(each.nbytes for each in [*model.parameters(), *inner]),
         }
     )
 )
