@@ -494,10 +494,12 @@ class ExecutionTraceSink final : public CallSink {
 
   void WriteAttributes(const RecordFacts& facts, uint64_t forward, uint64_t thread, const std::string& tail,
                        const std::string& ranges) {
+    // An operator that autograd's engine calls between nodes is a function for PyTorch.
+    const bool is_function = facts.scope == kBackwardScope && facts.forward_thread == 0;
     absl::StrAppend(&out_.text, R"(,"attrs":[{"name":"rf_id","type":"uint64","value":)", facts.id,
                     R"(},{"name":"fw_parent","type":"uint64","value":)", forward,
                     R"(},{"name":"seq_id","type":"int64","value":)", facts.sequence,
-                    R"(},{"name":"scope","type":"uint64","value":)", facts.scope,
+                    R"(},{"name":"scope","type":"uint64","value":)", is_function ? kFunctionScope : facts.scope,
                     R"(},{"name":"tid","type":"uint64","value":)", thread,
                     R"(},{"name":"fw_tid","type":"uint64","value":)", facts.forward_thread, tail);
     out_.text += ranges.empty() ? "\"\"" : QuotedJson(ranges);

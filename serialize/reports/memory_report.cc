@@ -217,7 +217,7 @@ class MemoryReport {
   };
   struct Thread {
     ReusedStack<OpenCall> open;
-    bool is_backward = false;        // autograd's own thread
+    bool is_backward = false;  // autograd's own thread
     // At level 2, an optimizer's step begins and ends with calls of their own.
     uint64_t scoped_step = kNoCall;
     uint64_t scoped_end = kNoCall;  // kNoCall: it was not recorded, and the scope ends when the program's step does
@@ -291,7 +291,8 @@ class MemoryReport {
     const Means& means = MeansOf(record.config);
     Phase own = record.facts.scope == kBackwardScope ? Phase::kBackward : means.phase;
     // Optimizers record no gradients of what they do.
-    if (around.phase == Phase::kOptimizer && (IsModule(record.config) || MakesNode(record.facts))) own = Phase::kClosure;
+    if (around.phase == Phase::kOptimizer && (IsModule(record.config) || MakesNode(record.facts)))
+      own = Phase::kClosure;
     if (own != Phase::kOther && own != around.phase) {
       open.phase = own;
       open.phase_call = record.call;

@@ -18,17 +18,18 @@ inline std::atomic<uint64_t>& NotedParameter(uint64_t address) {
   return noted[address * 0x9E3779B97F4A7C15 >> 48];
 }
 
-// On any thread; needs no GIL. Does nothing without a session.
-inline void NoteMemory(const MemoryEvent& event) {
+// On any thread; needs no GIL. Does nothing without a session. False: it was known.
+inline bool NoteMemory(const MemoryEvent& event) {
   ThreadState& thread = t_thread;
-  if (event.address == 0 || !thread.InSession()) return;
+  if (event.address == 0 || !thread.InSession()) return false;
   std::atomic<uint64_t>& noted = NotedParameter(event.address);
   if (event.of_parameter()) {
-    if (noted.exchange(event.address, std::memory_order_relaxed) == event.address) return;
+    if (noted.exchange(event.address, std::memory_order_relaxed) == event.address) return false;
   } else if (!event.freed && noted.load(std::memory_order_relaxed) == event.address) {
     noted.store(0, std::memory_order_relaxed);
   }
   thread.recorder->Memory(event);
+  return true;
 }
 
 }  // namespace torchtrace::torch_dialect

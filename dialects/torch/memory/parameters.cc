@@ -4,11 +4,13 @@
 #include <c10/core/TensorImpl.h>
 #include <structmember.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <new>
 #include <optional>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "dialects/torch/describe/describe.h"
 #include "dialects/torch/memory/noted_memory.h"
@@ -61,34 +63,56 @@ void ForEachAttribute(PyObject* object, const Visit& visit) {
 // How deep tensors without memory of their own, such as DTensor, may hold others.
 constexpr int kMostDepth = 4;
 
-void NoteParameterIn(PyObject* object, int depth) {
+// False: nothing of it is new.
+bool NoteParameterIn(PyObject* object, int depth) {
   const at::Tensor* const tensor = TensorOfPython(object);
-  if (tensor == nullptr) return;
+  if (tensor == nullptr) return false;
   const c10::TensorImpl& impl = *tensor->unsafeGetTensorImpl();
   c10::StorageImpl* const storage =
       impl.has_storage() && impl.unsafe_storage() ? impl.unsafe_storage().unsafeGetStorageImpl() : nullptr;
   const void* const address = storage == nullptr ? nullptr : storage->_mutable_data_ptr_no_checks().get();
+  bool is_new = false;
   if (address == nullptr) {
-    if (depth < kMostDepth) ForEachAttribute(object, [depth](PyObject* inner) { NoteParameterIn(inner, depth + 1); });
+    if (depth == kMostDepth) return false;
+    ForEachAttribute(object, [&](PyObject* inner) { is_new |= NoteParameterIn(inner, depth + 1); });
   } else if (const std::optional<MemoryDevice> device = RecordedDevice(storage->device()); device.has_value()) {
-    NoteMemory({.device = *device, .address = reinterpret_cast<uintptr_t>(address)});
+    is_new = NoteMemory({.device = *device, .address = reinterpret_cast<uintptr_t>(address)});
   }
+  return is_new;
 }
 
-void NoteParameter(PyObject* object) { NoteParameterIn(object, 0); }
+bool NoteParameter(PyObject* object) { return NoteParameterIn(object, 0); }
+
+// How many of a module's calls pass until it is looked at again: the more, the longer it has had nothing new.
+struct Passed {
+  uint32_t most = 0;
+  uint32_t left = 0;
+};
+constexpr uint32_t kMostPassed = 63;
+constexpr size_t kMostModules = 1 << 12;
 
 // A module may be in several others, and in itself.
 void NoteModules(PyObject* outermost) {
+  static auto* const modules = new absl::flat_hash_map<PyObject*, Passed>;
+  if (modules->size() >= kMostModules) modules->clear();
+  Passed& passed = (*modules)[outermost];
+  if (passed.left != 0) {
+    --passed.left;
+    return;
+  }
+  bool is_new = false;
   absl::flat_hash_set<PyObject*> seen = {outermost};
   std::vector<PyObject*> left = {outermost};
   while (!left.empty()) {
     PyObject* const module = left.back();
     left.pop_back();
-    ForEachValue(InstanceAttribute(module, "_parameters"), NoteParameter);
+    ForEachValue(InstanceAttribute(module, "_parameters"), [&](PyObject* each) { is_new |= NoteParameter(each); });
     ForEachValue(InstanceAttribute(module, "_modules"), [&](PyObject* inner) {
       if (seen.insert(inner).second) left.push_back(inner);
     });
   }
+  passed.most = is_new ? 0 : std::min(2 * passed.most + 1, kMostPassed);
+  passed.left = passed.most;
 }
 
 }  // namespace

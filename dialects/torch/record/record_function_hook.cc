@@ -3,6 +3,7 @@
 #include <ATen/record_function.h>
 #include <cxxabi.h>
 #include <pthread.h>
+#include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -63,6 +64,7 @@ struct RecordThread {
   OperatorPlans plans{kRecordLevel};
   const ExceptionGlobals& exceptions = *reinterpret_cast<const ExceptionGlobals*>(abi::__cxa_get_globals());
   std::vector<void*> spare;  // memory of calls that have ended, for the next ones
+  uint64_t open_nodes = 0;   // of autograd
 
   // The thread's stack; empty if it isn't known.
   uintptr_t stack_begin = 0;
@@ -160,6 +162,7 @@ bool IsScope(const at::RecordFunction& function) {
 struct OpenRecord final : at::ObserverContext {
   std::shared_ptr<Scope> scope;  // null: it is a call
   KeptArguments arguments;       // of an operator that writes some of them, if they are to have numbers
+  bool is_node = false;          // of autograd
   const unsigned int exceptions = t_record->exceptions.uncaught;
 
   static void* operator new(size_t bytes) {
@@ -174,14 +177,22 @@ struct OpenRecord final : at::ObserverContext {
   }
 };
 
+// Whether the engine of autograd calls the operator between two nodes, as for the sum that a bias gets or in a hook: it
+// counts as one of the node before.
+bool IsBetweenNodes(const at::RecordFunction& function, const RecordFacts& facts) {
+  return facts.scope == kFunctionScope && facts.sequence < 0 && t_record->open_nodes == 0 &&
+         SchemaOf(function) != nullptr && torch::autograd::get_current_graph_task_id() >= 0;
+}
+
 std::unique_ptr<at::ObserverContext> Begin(const at::RecordFunction& function) {
   ThreadState& thread = t_thread;
   if (!thread.Recording() || RecordThread::OfThisThread() == nullptr) return nullptr;
-  const RecordFacts facts = {.scope = static_cast<uint64_t>(function.scope()),
-                             .thread = function.threadId(),
-                             .sequence = function.seqNr(),
-                             .forward_thread = function.forwardThreadId(),
-                             .id = function.handle()};
+  RecordFacts facts = {.scope = static_cast<uint64_t>(function.scope()),
+                       .thread = function.threadId(),
+                       .sequence = function.seqNr(),
+                       .forward_thread = function.forwardThreadId(),
+                       .id = function.handle()};
+  if (IsBetweenNodes(function, facts)) facts.scope = kBackwardScope;
   const auto describe = [&](auto* call) {
     const WithoutNumbers without(LeavesNumbersToOperators());
     Describe(function, call);
@@ -204,6 +215,8 @@ std::unique_ptr<at::ObserverContext> Begin(const at::RecordFunction& function) {
       open->arguments.Keep(inputs.slice(inputs.size() - plan->arguments.size()));
     }
   }
+  open->is_node = function.scope() == at::RecordScope::BACKWARD_FUNCTION;
+  if (open->is_node) ++t_record->open_nodes;
   return open;
 }
 
@@ -211,6 +224,7 @@ void End(const at::RecordFunction& function, at::ObserverContext* context) {
   const auto* const open = static_cast<const OpenRecord*>(context);
   if (open == nullptr) return;
   RecordThread* const thread = RecordThread::OfThisThread();
+  if (open->is_node && thread != nullptr) --thread->open_nodes;
   // The exception is not caught yet, so its type is unknown here.
   const bool raised = thread != nullptr && thread->exceptions.uncaught > open->exceptions;
   if (open->scope != nullptr) {

@@ -134,6 +134,9 @@ def test_backward_nodes_have_the_numbers_of_the_forward_call(recorded):
     engine = one(calls, "autograd::engine::evaluate_function: AddmmBackward0")
     assert node["parent"] == engine["call"]
     assert one(calls, "aten::mm")["parent"] == node["call"]
+    # The sum that the bias gets comes between nodes.
+    bias = one(calls, "aten::sum.dim_IntList")
+    assert (bias["parent"], bias["scope"]) == (engine["call"], "backward")
 
 
 def test_failing_operators_are_closed(recorded):
