@@ -47,10 +47,8 @@ StepPlace StepTimes::Find(Process* process, const ProcessMetadata& known, uint32
   ProgramStep& step = process->steps[place.number];
   if (step.number == 0) {
     const bool by_tag = known.steps_by == StepKind::kTag;
-    step = {place.number,
-            by_tag ? std::string(trace_.step_tag(tags)) : std::to_string(place.number),
-            mark.begin_ns,
-            {}};
+    step = {
+        place.number, by_tag ? std::string(trace_.step_tag(tags)) : std::to_string(place.number), mark.begin_ns, {}};
   }
   return place;
 }
