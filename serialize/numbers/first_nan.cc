@@ -267,8 +267,8 @@ class NanFinder {
     call.depth = record.depth;
     call.selected = selector_.Accepts(record);
     call.held = call.inside = 0;
-    // Level 2 marks the first call of a node.
-    if (kind.backward || IsBackward(record.facts)) thread->node = record.facts;
+    // Level 2 marks the first call of a node. What comes between nodes is of the one before.
+    if (kind.backward || record.facts.forward_thread != 0) thread->node = record.facts;
     call.facts = call.call.part == StepPart::kBackward ? thread->node : RecordFacts();
     call.notes.assign(record.notes.data(), record.notes.size());
     process->makers.Add(record.process, record.facts, call.call);
