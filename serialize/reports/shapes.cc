@@ -597,10 +597,13 @@ CallShapes ShapeRules::FindSizes(const Config& config) {
         shapes.sizes.push_back({name, Numbers{(*numbers)[i]}});
       }
     }
+    constexpr double kMostOfACall = 1e18;
     const auto amount = [&values](const std::optional<Formula>& formula) -> std::optional<double> {
       const std::optional<Numbers> numbers = formula.has_value() ? formula->Evaluate(values) : std::nullopt;
-      return numbers.has_value() && numbers->size() == 1 && std::isfinite((*numbers)[0]) ? std::optional((*numbers)[0])
-                                                                                         : std::nullopt;
+      if (!numbers.has_value() || numbers->size() != 1) return std::nullopt;
+      const double number = (*numbers)[0];
+      // A formula or a damaged log may have any number.
+      return number >= 0 && number <= kMostOfACall ? std::optional(number) : std::nullopt;
     };
     shapes.cost = {amount(rule.flops), amount(rule.bytes)};
     shapes.own = rule.own;

@@ -190,6 +190,8 @@ TEST(Shapes, OwnRulesComeFirst) {
       "- {names: [mm], call: 'a[M, K], b[K, N]', flops: 'M'}\n"
       "- {names: ['mylib::op'], call: 'x[M, K]', flops: '2 * M * K', out: M}\n"
       "- {names: ['mylib::huge'], flops: '1e308 * 1e308'}\n"
+      "- {names: ['mylib::large'], flops: '1e19'}\n"
+      "- {names: ['mylib::negative'], flops: '0 - in'}\n"
       "- {names: ['mylib::zero'], flops: 'in / 0'}\n",
       "own.yaml");
   ASSERT_TRUE(rules.ok()) << rules.status();
@@ -198,7 +200,9 @@ TEST(Shapes, OwnRulesComeFirst) {
   EXPECT_EQ(flops("aten::bmm(" + T("2, 4, 5") + ", " + T("2, 5, 6") + ")"), 480);
   EXPECT_EQ(flops("mylib::op(" + T("4, 5") + ")"), 40);
   EXPECT_EQ(flops("mylib::op.out(" + T("4, 5") + ")"), 40);
-  EXPECT_EQ(flops("mylib::huge(" + T("4, 5") + ")"), std::nullopt);
+  for (const char* const impossible : {"huge", "large", "negative"}) {
+    EXPECT_EQ(flops(absl::StrCat("mylib::", impossible, "(", T("4, 5"), ")")), std::nullopt) << impossible;
+  }
   EXPECT_EQ(flops("mylib::zero(" + T("4, 5") + ")"), 0);
   EXPECT_THAT(std::string(ShapeRules::WithOwn("", "own.yaml").status().message()),
               testing::StartsWith("own.yaml has no rules"));

@@ -63,16 +63,21 @@ PyObject* FindWrapperCode(PyTypeObject* optimizer) {
   return nullptr;
 }
 
-// The optimizer that ends steps: the first one that has stepped, as long as it lives.
+// The optimizer that ends steps: the first one that has stepped, as long as it is used.
 class DecidingOptimizer {
  public:
+  // Call it once for each step of an optimizer.
   bool Is(const void* optimizer) {
     if (std::exchange(forgotten_, false)) Forget();
     if (weak_ != nullptr) {
       PyObject* const living = PyWeakref_GET_OBJECT(weak_);
-      if (living == optimizer) return true;
-      if (living != Py_None) return false;
+      if (living == optimizer) {
+        other_ = nullptr;
+        return true;
+      }
+      if (living != Py_None && !TakesOver(optimizer)) return false;
     }
+    other_ = nullptr;
     Py_XDECREF(weak_);
     // The new object must not start the garbage collector, which may run the program's code.
     const bool collects = PyGC_Disable() != 0;
@@ -81,13 +86,29 @@ class DecidingOptimizer {
     if (weak_ == nullptr) PyErr_Clear();
     return true;
   }
-  void Forget() { Py_CLEAR(weak_); }
+  void Forget() {
+    Py_CLEAR(weak_);
+    other_ = nullptr;
+  }
   // In a forked process, perhaps without the GIL: it has an optimizer of its own.
   void ForgetLater() { forgotten_ = true; }
 
  private:
+  // A program may keep the optimizer of a training that is over. Some step another one several times in between.
+  static constexpr int kManySteps = 8;
+
+  bool TakesOver(const void* optimizer) {
+    if (other_ == nullptr) {
+      other_ = optimizer;
+      steps_of_other_ = 0;
+    }
+    return other_ == optimizer && ++steps_of_other_ == kManySteps;
+  }
+
   PyObject* weak_ = nullptr;
   bool forgotten_ = false;
+  const void* other_ = nullptr;  // the first that has stepped since; it may be freed
+  int steps_of_other_ = 0;
 };
 
 // Never freed: calls may be under way when the hook is uninstalled.
