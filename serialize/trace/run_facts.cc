@@ -212,6 +212,16 @@ RunFacts GatherFacts(const Trace& trace) {
   return facts;
 }
 
+std::string WhyNotSeen(const Trace& trace, std::string_view what) {
+  const std::string begin = absl::StrCat(std::string(what), ": ");
+  for (const ProcessInfo& process : trace.processes()) {
+    for (const std::string& text : process.known.not_seen) {
+      if (text.starts_with(begin)) return text.substr(begin.size());
+    }
+  }
+  return "";
+}
+
 CappedCounts CountCapped(const Trace& trace, const Statistics& statistics) {
   CappedCounts capped;
   for (ConfigId id = 0; id < statistics.config_calls.size(); ++id) {

@@ -5,6 +5,8 @@
 #include <iterator>
 #include <numeric>
 
+#include "serialize/trace/run_facts.h"
+
 namespace torchtrace {
 
 StepPlace PlaceInSteps(const Trace& trace, const ProcessMetadata& known, uint32_t tags) {
@@ -21,10 +23,12 @@ bool TellsOfSteps(const ProcessMetadata& known) {
   return known.steps_by != StepKind::kForward || known.last_steps.at(StepKind::kForward).number > 0;
 }
 
-std::string NoSteps(std::string_view who_has) {
-  return std::string(who_has) +
-         " no steps: no optimizer stepped, no nn.Module was called, and torchtrace.annotate(step=N) named none "
-         "(see docs/STATS.md)";
+std::string NoSteps(std::string_view who_has, const Trace& trace) {
+  const std::string why = WhyNotSeen(trace, "steps");
+  return std::string(who_has) + " no steps: " +
+         (why.empty() ? "no optimizer stepped, no nn.Module was called, and torchtrace.annotate(step=N) named none "
+                        "(see docs/STATS.md)"
+                      : why);
 }
 
 StepPlace StepTimes::Add(const CallRecord& entry) {
@@ -70,7 +74,8 @@ void StepTimes::Finish() {
       } else if (next != process.steps.end() && next->first == step.number + 1) {
         step.end_ns = next->second.begin_ns;
       } else if (known.steps_by == StepKind::kTag && next == process.steps.end()) {
-        step.end_ns = process.last_ns;
+        // Its mark moves when the tag goes.
+        step.end_ns = last.number == step.number && last.begin_ns > step.begin_ns ? last.begin_ns : process.last_ns;
       }
       // The clocks of calls and of steps may differ a little.
       if (step.end_ns.has_value()) step.end_ns = std::max(*step.end_ns, step.begin_ns);
