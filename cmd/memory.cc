@@ -16,7 +16,7 @@ namespace torchtrace {
 namespace {
 
 constexpr char kMemoryFooter[] =
-    "Needs a run with --memory; kinds need level 1, 3 or 4, modules level 3, lines --stacks.\n\n"
+    "Needs a run with --memory; kinds need levels 1 and 2, or 4, modules level 3, lines --stacks.\n\n"
     "Examples:\n"
     "  torchtrace memory out\n"
     "  torchtrace memory out --by module\n"

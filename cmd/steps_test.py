@@ -75,6 +75,19 @@ def scaler():
         scaler.step(optimizer)
         scaler.update()
 
+def two_scalers():
+    generator, critic = model(), nn.Linear(1, 1)
+    pairs = [(torch.optim.SGD(each.parameters()), torch.amp.GradScaler("cpu", init_scale=4.0))
+             for each in (critic, generator)]
+    for i in range(5):
+        for which, (optimizer, scaler) in enumerate(pairs):
+            loss = scaler.scale(critic(generator(torch.ones(1, 4))).sum())
+            if i == 0 or i == 3 + which: loss = loss * float("inf")
+            loss.backward()
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+
 def lbfgs():
     of = model()
     optimizer = torch.optim.LBFGS(of.parameters(), max_iter=3)
@@ -138,11 +151,13 @@ def on_forward():
 on_forward.options = {"step_on": "forward"}
 
 def on_api():
+    of = model()
     for i in range(3):
+        of(torch.ones(1, 4))
         torch.add(torch.ones(1), 1)
         json_module.dumps({})
 import json as json_module
-on_api.options = {"step_on": "json.dumps"}
+on_api.options = {"step_on": "json.dumps", "memory": True}
 
 def tagged():
     of = model()
@@ -170,7 +185,7 @@ def forked():
     optimizer = torch.optim.SGD(of.parameters())
     train(2, optimizer, of)
     if os.fork() == 0:
-        train(3, optimizer, of)
+        train(3, torch.optim.SGD(of.parameters()), of)
         os._exit(0)
     assert os.wait()[1] == 0
     train(2, optimizer, of)
@@ -193,6 +208,12 @@ first_module.options = {
     "frames": "modules",
     "step_on": "forward",
 }
+
+def later_module():
+    class Part(nn.Sequential): pass
+    parts = [Part(nn.ReLU()) for i in range(3)]
+    for part in parts: part(torch.ones(1, 4))
+later_module.options = {**first_module.options, "steps": "2"}
 
 def some_tagged():
     for i in range(4):
@@ -254,13 +275,13 @@ BEFORE, AFTER = "before the first", "after the last"
         ("gan", [BEFORE, "1", "2", "3", AFTER]),
         ("one_after_another", [BEFORE, "1", "2", "3", "4", "5", "6"]),
         ("scaler", [BEFORE, "1", "2", "3", "4", "5", "6"]),
+        ("two_scalers", [BEFORE, "1", "2", "3", "4", "5", AFTER]),
         ("lbfgs", [BEFORE, "1", "2"]),
         ("wrapped", [BEFORE, "1", "2", "3", "4"]),
         ("own_classes", [BEFORE, "1", "2", "3"]),
         ("forward", [BEFORE, "1", "2", "3", "4", AFTER]),
         ("on_forward", [BEFORE, "1", "2", "3", "4", AFTER]),
-        # Nothing is called in the first one, before json.dumps.
-        ("on_api", [BEFORE, "2", "3"]),
+        ("on_api", [BEFORE, "1", "2", "3"]),
         ("tagged", [BEFORE, "0", "1", "0", "1", "between steps"]),
         ("threads", [BEFORE, "1", "2"]),
         ("some_steps", ["2", "3", "5"]),
@@ -304,6 +325,14 @@ def test_a_row_is_a_step(tmp_path):
     assert "5 steps: mean " in text and "; long: step" in text and "(after the last)" in text
 
 
+def test_parameters_are_known_whatever_ends_steps():
+    words = ("memory", "on_api", "--by", "kind", "--format", "json")
+    ended = tool.torchtrace(*words, cwd=folder())
+    assert ended.status == 0, ended
+    kinds = {row["kind"]: row["bytes"] for row in json.loads(ended.out)["devices"][0]["rows"]}
+    assert kinds["parameter"] == 4 * (4 * 4 + 4 + 4 + 1)
+
+
 def test_a_forked_process_counts_its_own_steps():
     rows = {row["step"]: row for row in stats("forked")["steps"]}
     # 2 and 2 of the parent, 3 of the child.
@@ -319,6 +348,9 @@ def test_only_the_steps_asked_for_are_recorded():
     # The root module is in its step, though the step begins with it.
     called = tool.torchtrace("stats", "first_module", "--format", "csv", cwd=folder()).out
     assert "torch.nn.Sequential,3,1," in called
+    # The search for modules' places isn't left to the steps that are recorded.
+    called = tool.torchtrace("stats", "later_module", "--by", "module", cwd=folder()).out
+    assert "Part_1" in called and "Part_0" not in called
     # The second step of both processes.
     assert stats("some_forked")["total_calls"] == stats("forked")["steps"][2]["calls"]
     info = tool.torchtrace("info", "some_steps", cwd=folder()).out

@@ -142,6 +142,10 @@ class Filter {
       }
       thread.unwritten = 0;
     }
+    if (thread.accepted) {
+      later_.AddCall(thread.process, thread.number, record.call,
+                     thread.open.empty() ? kNoCall : thread.open.back().call);
+    }
     thread.open.push_back({record.call, record.depth, record.variant, record.tags, record.stack, record.facts,
                            std::string(record.notes), record.time_ns, keeps});
     if (keeps) return WriteEnter(&thread, thread.open.back());
@@ -210,11 +214,11 @@ class Filter {
 
   absl::Status WriteEnter(ThreadState* thread, const OpenCall& call) {
     ++report_.kept;
-    writer_->Tag(thread->process, thread->number, trace_->all_tags(call.tags));
+    writer_->Tag(thread->process, thread->number, trace_->tags(call.tags), trace_->steps(call.tags));
     writer_->Stack(thread->process, thread->number, trace_->stacks(), call.stack);
     writer_->Facts(thread->process, thread->number, call.facts);
     writer_->Notes(thread->process, thread->number, call.notes);
-    later_.AddCall(thread->process, thread->number, call.call);
+    later_.Written(thread->process, thread->number, call.call);
     return writer_->Enter(thread->process, thread->number, TimeOf(thread, call.time_ns),
                           trace_->identity(trace_->config_of(call.variant)), trace_->facets(call.variant));
   }

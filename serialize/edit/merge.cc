@@ -88,11 +88,12 @@ absl::Status WriteCalls(Trace* trace, const std::string& label, TraceWriter* wri
     const auto time = static_cast<uint64_t>(std::max<int64_t>(0, record.time_ns));
     switch (record.kind) {
       case CallRecord::kEnter:
-        writer->Tag(process, record.thread, trace->all_tags(record.tags));
+        writer->Tag(process, record.thread, trace->tags(record.tags), trace->steps(record.tags));
         writer->Stack(process, record.thread, trace->stacks(), record.stack);
         writer->Facts(process, record.thread, record.facts);
         writer->Notes(process, record.thread, record.notes);
-        later.AddCall(process, record.thread, record.call);
+        later.AddCall(process, record.thread, record.call, kNoCall);
+        later.Written(process, record.thread, record.call);
         return writer->Enter(process, record.thread, time, trace->identity(record.config),
                              trace->facets(record.variant));
       case CallRecord::kLeave:

@@ -68,8 +68,10 @@ struct WrittenThread {
   uint64_t calls = 0;
   uint64_t open_calls = 0;
   uint32_t frame_bytes = 0;  // of the last frame
-  std::string tags;          // of the next call
+  std::string tags;  // of the next call
+  StepMarks steps;
   std::string tags_written;  // to the frame
+  StepMarks steps_written;
   StackId stack = kNoStack;  // of the next call, in the writer's table
   RecordFacts facts;         // of the next call
   std::string notes;         // of the next call
@@ -145,13 +147,14 @@ class LogTraceWriter : public TraceWriter {
     uint64_t wanted = CallWriter::kMaxEventBytes;
     auto known = thread.definitions.find(variant);
     if (known == thread.definitions.end()) wanted += CallWriter::kMaxRecordOverhead + identity.size() + facets.size();
-    if (thread.tags != thread.tags_written) wanted += CallWriter::kMaxRecordOverhead + thread.tags.size();
+    wanted += CallWriter::kMaxRecordOverhead + kMostStepMarksBytes;
+    if (thread.tags != thread.tags_written) wanted += thread.tags.size();
     const uint64_t notes_bytes = CallWriter::kMaxRecordOverhead + thread.notes.size();
     wanted += notes_bytes + StackBytes(thread);
     if (!thread.writer.open() || !thread.writer.Fits(wanted)) {
       // A new frame needs all definitions.
       wanted = CallWriter::kMaxEventBytes + 2 * CallWriter::kMaxRecordOverhead + identity.size() + facets.size() +
-               thread.tags.size() + notes_bytes;
+               thread.tags.size() + kMostStepMarksBytes + notes_bytes;
       thread.codes.clear();
       thread.places.clear();
       wanted += StackBytes(thread);
@@ -162,9 +165,12 @@ class LogTraceWriter : public TraceWriter {
       known = thread.definitions.emplace(variant, thread.writer.Define(identity, facets)).first;
     }
     if (thread.tags != thread.tags_written) {
-      thread.writer.Tags(thread.tags);
+      thread.writer.Tags(WithStepMarks(thread.tags, thread.steps));
       thread.tags_written = thread.tags;
+    } else if (thread.steps != thread.steps_written) {
+      thread.writer.Steps(thread.steps_written, thread.steps);
     }
+    thread.steps_written = thread.steps;
     if (thread.stack != kNoStack) thread.writer.Stack(WritePlace(thread.stack, &thread));
     thread.stack = kNoStack;
     if (!thread.facts.plain()) thread.writer.Facts(thread.facts);
@@ -177,8 +183,10 @@ class LogTraceWriter : public TraceWriter {
     return absl::OkStatus();
   }
 
-  void Tag(uint32_t process, uint64_t number, std::string_view json) override {
-    if (WrittenThread& thread = ThreadOf(process, number); thread.tags != json) thread.tags = json;
+  void Tag(uint32_t process, uint64_t number, std::string_view json, const StepMarks& steps) override {
+    WrittenThread& thread = ThreadOf(process, number);
+    if (thread.tags != json) thread.tags = json;
+    thread.steps = steps;
   }
 
   void Stack(uint32_t process, uint64_t number, const StackTable& stacks, StackId stack) override {
@@ -395,6 +403,7 @@ class LogTraceWriter : public TraceWriter {
     open_bytes_ += capacity;
     thread->writer = CallWriter(thread->buffer->frame());
     thread->tags_written.clear();
+    thread->steps_written = {};
     thread->writer.Thread(thread->number, thread->os_id, time, thread->calls, thread->open_calls, thread->name);
     return absl::OkStatus();
   }

@@ -13,6 +13,8 @@
 #include "serialize/edit/edit.h"
 #include "serialize/log/log_reader.h"
 #include "serialize/log/log_trace.h"
+#include "serialize/model/device_work.h"
+#include "serialize/model/step_marks.h"
 #include "serialize/model/tensor_notes.h"
 #include "serialize/testing/fake_trace.h"
 #include "serialize/testing/log_samples.h"
@@ -238,7 +240,8 @@ std::vector<std::pair<uint64_t, std::string>> LaterNotesOf(Trace* trace) {
   const absl::Status read = trace->Read([&](const CallRecord& record) {
     if (record.kind == CallRecord::kLater) {
       later.emplace_back(record.call, absl::StrCat(std::string(record.notes), "|", std::string(record.result.notes),
-                                                   "|", std::string(record.result.written)));
+                                                   "|", std::string(record.result.written),
+                                                   record.device_work.empty() ? "" : "|device"));
     }
     return absl::OkStatus();
   });
@@ -288,6 +291,71 @@ TEST(TraceWriterTest, LaterNotesAreKept) {
   ASSERT_TRUE(FilterTrace(&fake, options, none.get()).ok());
   ASSERT_TRUE(none->Finish().ok());
   EXPECT_THAT(LaterNotesOf(OpenWhole(folder + "/none.ttlog").get()), ElementsAre());
+}
+
+// As readers of the whole trace count it.
+TEST(TraceWriterTest, DeviceWorkOfCallsThatAreLeftOutIsOfTheCallAround) {
+  const std::string folder = TestFolder();
+  std::string work;
+  AppendDeviceWork({.start_ns = 5, .duration_ns = 7}, &work);
+  FakeTrace fake;
+  for (int i = 0; i < 2; ++i) {
+    fake.Enter(MakeConfig(1, "torch.f"));
+    fake.Enter(MakeConfig(2, "aten::f"));
+    fake.Call(MakeConfig(4, "aten::f"));
+    fake.Leave();
+    fake.Leave();
+  }
+  fake.Call(MakeConfig(2, "aten::alone"));
+  fake.Later(2, LaterOf::kDeviceWork, work);
+  fake.Later(2, LaterOf::kArguments, "numbers");
+  fake.Later(6, LaterOf::kDeviceWork, work);
+  const auto filtered = [&](int level, bool with_parents) {
+    FilterOptions options;
+    options.levels = {level};
+    options.with_parents = with_parents;
+    const std::string path = absl::StrCat(folder, "/", level, with_parents ? "p" : "", ".ttlog");
+    const auto writer = Create(path);
+    EXPECT_TRUE(FilterTrace(&fake, options, writer.get()).ok());
+    EXPECT_TRUE(writer->Finish().ok());
+    return LaterNotesOf(OpenWhole(path).get());
+  };
+  EXPECT_THAT(filtered(1, false), ElementsAre(Pair(0, "|||device")));
+  EXPECT_THAT(filtered(2, false), ElementsAre(Pair(0, "|||device"), Pair(2, "|||device")));
+  EXPECT_THAT(filtered(4, true), ElementsAre(Pair(2, "|||device"), Pair(2, "numbers||")));
+}
+
+// A text that changes only in its steps is written once in a frame.
+TEST(TraceWriterTest, StepsShareTheirTags) {
+  const std::string folder = TestFolder();
+  const std::string path = folder + "/steps.ttlog";
+  FakeTrace fake;
+  const std::string tags = R"({"phase":")" + std::string(100'000, 'x') + R"("})";
+  for (uint64_t step = 1; step <= 100; ++step) {
+    StepMarks marks;
+    marks.at(StepKind::kStep) = {step, static_cast<int64_t>(100 * step)};
+    fake.Tag(WithStepMarks(tags, marks));
+    fake.Call(MakeConfig(2, "aten::f"));
+  }
+  const auto writer = Create(path);
+  ASSERT_TRUE(FilterTrace(&fake, {}, writer.get()).ok());
+  ASSERT_TRUE(writer->Finish().ok());
+  EXPECT_LT(std::filesystem::file_size(path), 300'000u);
+  const auto trace = OpenWhole(path);
+  std::vector<uint64_t> steps;
+  ASSERT_TRUE(trace
+                  ->Read([&](const CallRecord& record) {
+                    if (record.kind != CallRecord::kEnter) return absl::OkStatus();
+                    EXPECT_EQ(trace->tags(record.tags), tags);
+                    const StepMark& mark = trace->steps(record.tags).at(StepKind::kStep);
+                    EXPECT_EQ(mark.begin_ns, static_cast<int64_t>(100 * mark.number));
+                    steps.push_back(mark.number);
+                    return absl::OkStatus();
+                  })
+                  .ok());
+  ASSERT_EQ(steps.size(), 100u);
+  EXPECT_TRUE(std::is_sorted(steps.begin(), steps.end()));
+  EXPECT_EQ(steps.back(), 100u);
 }
 
 TEST(TraceWriterTest, SourcesKeepTheirOwnThreadsAndTimes) {

@@ -172,7 +172,7 @@ class LogTrace : public Trace {
   std::string_view facets(VariantId variant) const override { return configs_.facets(variant); }
   ConfigId config_of(VariantId variant) const override { return configs_.config_of(variant); }
   std::string_view tags(uint32_t id) const override { return tags_.text(id); }
-  std::string_view all_tags(uint32_t id) const override { return tags_.all(id); }
+  std::string_view step_tag(uint32_t id) const override { return tags_.step_tag(id); }
   const StepMarks& steps(uint32_t id) const override { return tags_.steps(id); }
   const StackTable& stacks() const override { return stacks_; }
   const std::vector<ProcessInfo>& processes() const override { return infos_; }

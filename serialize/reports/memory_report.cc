@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "serialize/base/reused_stack.h"
@@ -23,6 +24,7 @@
 #include "serialize/reports/reports.h"
 #include "serialize/reports/shapes.h"
 #include "serialize/trace/live_memory.h"
+#include "serialize/trace/node_makers.h"
 #include "serialize/trace/run_facts.h"
 #include "serialize/trace/step_times.h"
 
@@ -37,7 +39,12 @@ constexpr uint32_t kDeepest = 1'000'000;
 constexpr LineId kNoLine = UINT32_MAX;
 
 // What a program does memory for, as far as the calls around show it; docs/MEMORY.md has the rules.
-enum class Phase : uint8_t { kOther, kBackward, kOptimizer };
+enum class Phase : uint8_t {
+  kOther,
+  kBackward,
+  kOptimizer,
+  kClosure  // of the program, in an optimizer's step
+};
 
 std::string DeviceName(const MemoryDevice& device) {
   return device.kind == MemoryKind::kCpu    ? "cpu"
@@ -58,7 +65,10 @@ class MemoryReport {
     Begin(&memory_);
     absl::Status read = trace_.Read([&](const CallRecord& record) {
       if (record.kind == CallRecord::kMemory) memory.Apply(record.process, record.memory);
-      if (record.kind == CallRecord::kEnter) steps_.Add(record);
+      if (record.kind == CallRecord::kEnter) {
+        steps_.Add(record);
+        FindScopeEnds(record);
+      }
       return absl::OkStatus();
     });
     if (!read.ok()) return read;
@@ -194,6 +204,7 @@ class MemoryReport {
     Phase phase = Phase::kOther;
     // Level 2 sees an optimizer's step as an operator that opens a scope, and one that closes it.
     bool begins_step = false;
+    bool begins_scope = false;
     bool ends_scope = false;
   };
   struct OpenCall {
@@ -207,7 +218,16 @@ class MemoryReport {
   struct Thread {
     ReusedStack<OpenCall> open;
     bool is_backward = false;        // autograd's own thread
-    uint64_t scoped_step = kNoCall;  // at level 2, a step begins and ends with calls of their own
+    // At level 2, an optimizer's step begins and ends with calls of their own.
+    uint64_t scoped_step = kNoCall;
+    uint64_t scoped_end = kNoCall;  // kNoCall: it was not recorded, and the scope ends when the program's step does
+    int64_t scoped_until_ns = 0;
+  };
+  struct Scope {
+    uint64_t call = kNoCall;
+    uint8_t level = 0;
+    uint32_t depth = 0;
+    bool is_step = false;
   };
   // Who made a block.
   struct Maker {
@@ -263,18 +283,55 @@ class MemoryReport {
     Thread& thread = ThreadOf(record);
     while (thread.open.size() > record.depth) thread.open.Pop();
     while (thread.open.size() < record.depth) thread.open.Push() = OpenCall();
-    const Doing around = Now(thread);
+    if (thread.scoped_end == record.call || record.time_ns >= thread.scoped_until_ns) thread.scoped_step = kNoCall;
+    const Doing around = Now(thread, record.time_ns);
     OpenCall& open = thread.open.Push();
     open = {record.call, record.config, record.tags, kNoLine, around.phase, around.call};
     if (record.stack != kNoStack) open.line = trace_.stacks().calling_line(record.stack);
     const Means& means = MeansOf(record.config);
-    const Phase own = record.facts.scope == kBackwardScope ? Phase::kBackward : means.phase;
-    if (own != Phase::kOther && around.phase == Phase::kOther) {
+    Phase own = record.facts.scope == kBackwardScope ? Phase::kBackward : means.phase;
+    // Optimizers record no gradients of what they do.
+    if (around.phase == Phase::kOptimizer && (IsModule(record.config) || MakesNode(record.facts))) own = Phase::kClosure;
+    if (own != Phase::kOther && own != around.phase) {
       open.phase = own;
       open.phase_call = record.call;
     }
-    if (means.begins_step) thread.scoped_step = record.call;
-    if (means.ends_scope) thread.scoped_step = kNoCall;
+    if (means.begins_step && thread.scoped_step == kNoCall) {
+      const auto end = scope_ends_.find(record.call);
+      const auto of = steps_.Of(record.process).find(step);
+      const bool known = of != steps_.Of(record.process).end() && of->second.end_ns.has_value();
+      thread.scoped_step = record.call;
+      thread.scoped_end = end == scope_ends_.end() ? kNoCall : end->second;
+      thread.scoped_until_ns = end != scope_ends_.end() ? INT64_MAX : known ? *of->second.end_ns : 0;
+    }
+  }
+
+  // Level 1 may see the same scopes, around those of level 2.
+  void FindScopeEnds(const CallRecord& record) {
+    const Means& means = MeansOf(record.config);
+    if (!means.begins_scope && !means.ends_scope) return;
+    std::vector<Scope>& open = open_scopes_[{record.process, record.thread}];
+    while (!open.empty() && open.back().depth > record.depth) open.pop_back();
+    if (means.begins_scope) {
+      open.push_back({record.call, record.level, record.depth, means.begins_step});
+      return;
+    }
+    const auto scope = std::find_if(open.rbegin(), open.rend(),
+                                    [&record](const Scope& candidate) { return candidate.level == record.level; });
+    if (scope == open.rend()) return;
+    if (scope->is_step) scope_ends_[scope->call] = record.call;
+    open.erase(std::prev(scope.base()), open.end());
+  }
+
+  // Memory may change after the last recorded call of a step; 0: in none.
+  uint64_t StepOf(const CallRecord& record) const {
+    const auto& steps = steps_.Of(record.process);
+    const auto now = steps.find(step_now_[record.process]);
+    if (now != steps.end() && (!now->second.end_ns.has_value() || record.time_ns < *now->second.end_ns)) {
+      return now->first;
+    }
+    const ProgramStep* const step = steps_.At(record.process, record.time_ns);
+    return step == nullptr ? 0 : step->number;
   }
 
   // What calls of the config begin and end.
@@ -289,6 +346,7 @@ class MemoryReport {
     } else if (RunsBackward(api)) {
       means->phase = Phase::kBackward;
     } else if (api.starts_with("profiler::_record_function_enter")) {
+      means->begins_scope = true;
       means->begins_step = trace_.identity(config).find(kOptimizerStepScope) != std::string_view::npos;
     } else {
       means->ends_scope = api.starts_with("profiler::_record_function_");
@@ -296,11 +354,13 @@ class MemoryReport {
     return *means;
   }
 
-  static Doing Now(const Thread& thread) {
+  static Doing Now(const Thread& thread, int64_t time_ns) {
     if (!thread.open.empty() && thread.open.back().phase != Phase::kOther) {
       return {thread.open.back().phase, thread.open.back().phase_call};
     }
-    if (thread.scoped_step != kNoCall) return {Phase::kOptimizer, thread.scoped_step};
+    if (thread.scoped_step != kNoCall && time_ns < thread.scoped_until_ns) {
+      return {Phase::kOptimizer, thread.scoped_step};
+    }
     return {thread.is_backward ? Phase::kBackward : Phase::kOther, kNoCall};
   }
 
@@ -319,15 +379,15 @@ class MemoryReport {
       if (at != at_peak_.end()) at->second.parameter = true;
       return;
     }
-    const uint64_t step = step_now_[record.process];
+    const uint64_t step = StepOf(record);
     Maker maker;
-    if (!record.memory.freed) maker = MakerIn(thread);
+    if (!record.memory.freed) maker = MakerIn(thread, record.time_ns);
     maker.step = step;
     maker.number = blocks_++;
     const auto ended = memory_.Apply(record.process, record.memory, maker);
     if (ended.has_value()) {
       if (const auto at = at_peak_.find(ended->owner.number); at != at_peak_.end()) {
-        AddRow(at->second, Now(thread));
+        AddRow(at->second, Now(thread, record.time_ns));
         at_peak_.erase(at);
       }
     }
@@ -347,14 +407,14 @@ class MemoryReport {
     peak->when = std::move(when);
     peak->before = memory_.devices().at(device).before;
     if (peak->before != 0) peak->rows[{"before the trace", ""}].bytes = peak->before;
-    memory_.ForEach([&](const ProcessDevice& of, const Blocks::Block& block) {
-      if (of == device) at_peak_[block.owner.number] = {device, block.bytes, block.owner, block.parameter};
+    memory_.ForEachOf(device, [&](const Blocks::Block& block) {
+      at_peak_[block.owner.number] = {device, block.bytes, block.owner, block.parameter};
     });
   }
 
-  Maker MakerIn(const Thread& thread) const {
+  Maker MakerIn(const Thread& thread, int64_t time_ns) const {
     Maker maker;
-    const Doing now = Now(thread);
+    const Doing now = Now(thread, time_ns);
     maker.phase = now.phase;
     maker.phase_call = now.call;
     for (size_t i = thread.open.size(); i > 0; --i) {
@@ -393,19 +453,19 @@ class MemoryReport {
   void TakeLeft(uint32_t process) {
     if (left_is_taken_[process]) return;
     left_is_taken_[process] = true;
-    memory_.ForEach([&](const ProcessDevice& device, const Blocks::Block& block) {
-      if (device.process == process) AddLeft(device, block);
-    });
+    for (auto& [device, peak] : devices_) {
+      if (device.process != process) continue;
+      memory_.ForEachOf(device, [&](const Blocks::Block& block) { AddLeft(device, block, &peak); });
+    }
   }
 
-  void AddLeft(const ProcessDevice& device, const Blocks::Block& block) {
+  void AddLeft(const ProcessDevice& device, const Blocks::Block& block, Peak* peak) {
     const Maker& maker = block.owner;
     if (maker.step == 0) return;
-    Peak& peak = devices_[device];
-    peak.steps[maker.step].left += block.bytes;
+    peak->steps[maker.step].left += block.bytes;
     // What the last step made is still in use.
     if (maker.step == steps_.Of(device.process).rbegin()->first) return;
-    Left& left = peak.left[{KindOf(maker, block.parameter, std::nullopt), MakerText(maker)}];
+    Left& left = peak->left[{KindOf(maker, block.parameter, std::nullopt), MakerText(maker)}];
     left.sum.bytes += block.bytes;
     ++left.sum.blocks;
     left.steps.insert(maker.step);
@@ -417,7 +477,7 @@ class MemoryReport {
     const bool ended_in_same = ended.has_value() && ended->phase == maker.phase && ended->call == maker.phase_call &&
                                maker.phase_call != kNoCall;
     const bool ended_in_backward = ended.has_value() && ended->phase == Phase::kBackward;
-    if (maker.phase == Phase::kOptimizer) return ended_in_same ? "other" : "optimizer state";
+    if (maker.phase == Phase::kOptimizer && !ended_in_backward) return ended_in_same ? "other" : "optimizer state";
     if (maker.phase == Phase::kBackward) return ended_in_backward ? "other" : "gradient";
     return ended_in_backward ? "activation" : "other";
   }
@@ -534,6 +594,8 @@ class MemoryReport {
   uint64_t blocks_ = 0;
   std::map<uint64_t, AtPeak> at_peak_;  // those that have not ended yet, by number
   std::map<std::pair<uint32_t, uint32_t>, Thread> threads_;
+  std::map<std::pair<uint32_t, uint32_t>, std::vector<Scope>> open_scopes_;
+  absl::flat_hash_map<uint64_t, uint64_t> scope_ends_;       // calls that begin optimizers' steps, and that end them
   std::vector<std::optional<Means>> means_;                  // by config
   mutable std::vector<std::optional<ModuleLabel>> modules_;  // the same
 };

@@ -72,13 +72,131 @@ TEST(MemoryReport, OptimizerState) {
     {"kind": "other", "made_by": "", "bytes": 2, "blocks": 1}])"));
 }
 
+// A step calls its closure, which makes 100 bytes of an activation, 30 of a gradient and 5 of a loss, and then makes 8
+// bytes of state.
+TEST(MemoryReport, AClosureIsNotTheOptimizers) {
+  FakeTrace trace(json{{"memory", true}});
+  trace.Enter(MakeConfig(0, "torch.optim.SGD.step"));
+  trace.Enter(MakeConfig(2, "aten::mm"));
+  trace.Memory({.address = 1, .bytes = 100});
+  trace.Leave();
+  trace.Enter(MakeConfig(2, "aten::mean"));
+  trace.SetFacts({.thread = 1, .sequence = 0});
+  trace.Memory({.address = 2, .bytes = 5});
+  trace.Leave();
+  trace.Enter(MakeConfig(1, "torch.Tensor.backward"));
+  trace.Memory({.address = 3, .bytes = 30});
+  trace.Memory({.freed = true, .address = 1});
+  trace.Leave();
+  trace.Memory({.address = 4, .bytes = 8});
+  trace.Memory({.address = 5, .bytes = 200});
+  trace.Memory({.freed = true, .address = 5});
+  trace.Leave();
+  EXPECT_EQ(MemoryJson(&trace, MemoryBy::kKind)[0]["rows"], json::parse(R"([
+    {"kind": "other", "made_by": "", "bytes": 205, "blocks": 2},
+    {"kind": "gradient", "made_by": "", "bytes": 30, "blocks": 1},
+    {"kind": "optimizer state", "made_by": "", "bytes": 8, "blocks": 1}])"));
+  FakeTrace early(json{{"memory", true}});
+  early.Enter(MakeConfig(0, "torch.optim.SGD.step"));
+  early.Memory({.address = 1, .bytes = 100});
+  early.Enter(MakeConfig(1, "torch.Tensor.backward"));
+  early.Memory({.freed = true, .address = 1});
+  early.Leave();
+  early.Leave();
+  EXPECT_EQ(MemoryJson(&early, MemoryBy::kKind)[0]["rows"][0]["kind"], "activation");
+}
+
+// At level 2 alone, with level 1 around it.
+TEST(MemoryReport, ScopesInAnOptimizersStep) {
+  const auto scope = [](int level, const char* name) {
+    return MakeConfig(level, "profiler::_record_function_enter_new", {TextValue(name)});
+  };
+  for (const int outer : {2, 1}) {
+    FakeTrace trace(json{{"memory", true}});
+    const auto call = [&](const auto& config) {
+      trace.Enter(config(outer));
+      if (outer == 1) trace.Call(config(2));
+      trace.Leave();
+    };
+    const auto end = [](int level) { return MakeConfig(level, "profiler::_record_function_exit._RecordFunction"); };
+    call([&](int level) { return scope(level, "Optimizer.step#Mine.step"); });
+    call([&](int level) { return scope(level, "preconditioner"); });
+    trace.Memory({.address = 1, .bytes = 10});
+    call(end);
+    trace.Memory({.address = 2, .bytes = 20});
+    call(end);
+    trace.Memory({.address = 3, .bytes = 7});
+    EXPECT_EQ(MemoryJson(&trace, MemoryBy::kKind)[0]["rows"], json::parse(R"([
+      {"kind": "optimizer state", "made_by": "", "bytes": 30, "blocks": 2},
+      {"kind": "other", "made_by": "", "bytes": 7, "blocks": 1}])"))
+        << outer;
+  }
+}
+
+// Recording ends within the optimizer's step: at the end of the program's, if that is known.
+TEST(MemoryReport, ScopesWhoseEndsAreNotRecorded) {
+  for (const bool end_is_known : {true, false}) {
+    FakeTrace trace(json{{"memory", true}});
+    trace.process(0).known.steps_by = StepKind::kStep;
+    if (end_is_known) trace.process(0).known.step_ends = {{1, 1000}};
+    trace.process(0).known.last_steps.at(StepKind::kStep) = {5, 9000};
+    StepMarks marks;
+    marks.at(StepKind::kStep) = {1, 1};
+    trace.Tag(WithStepMarks("", marks));
+    trace.Call(MakeConfig(2, "profiler::_record_function_enter_new", {TextValue("Optimizer.step#Mine.step")}));
+    trace.Memory({.address = 1, .bytes = 10});
+    trace.Wait(1000);
+    trace.Memory({.address = 2, .bytes = 20});
+    EXPECT_EQ(MemoryJson(&trace, MemoryBy::kKind)[0]["rows"].back(),
+              end_is_known ? json::parse(R"({"kind": "optimizer state", "made_by": "", "bytes": 10, "blocks": 1})")
+                           : json::parse(R"({"kind": "other", "made_by": "", "bytes": 30, "blocks": 2})"));
+  }
+}
+
+// Recording pauses after step 2, and goes on in step 5.
+TEST(MemoryReport, MemoryOfStepsWithoutCalls) {
+  FakeTrace trace(json{{"memory", true}});
+  ProcessMetadata& known = trace.process(0).known;
+  known.steps_by = StepKind::kStep;
+  known.step_ends = {{2, 1000}, {5, 6000}};
+  known.last_steps.at(StepKind::kStep) = {9, 9000};
+  int64_t now = 0;
+  const auto add = [&](int64_t time_ns, uint64_t bytes) {
+    trace.Wait(time_ns - now - 10);
+    now = time_ns;
+    trace.Memory({.address = static_cast<uint64_t>(time_ns), .bytes = bytes});
+  };
+  const auto call = [&](uint64_t step, int64_t begin_ns, uint64_t bytes) {
+    StepMarks marks;
+    marks.at(StepKind::kStep) = {step, begin_ns};
+    trace.Tag(WithStepMarks("", marks));
+    trace.Wait(begin_ns - now);
+    trace.Enter(MakeConfig(1, "torch.add"));
+    now = begin_ns + 10;
+    add(begin_ns + 20, bytes);
+    trace.Leave();
+    now += 10;
+  };
+  call(2, 500, 1);
+  add(900, 10);     // after its last call
+  add(3000, 1000);  // in step 3
+  call(5, 5000, 2);
+  add(7000, 5000);
+  const json device = MemoryJson(&trace, MemoryBy::kApi)[0];
+  EXPECT_EQ(device["steps"], json::parse(R"([
+    {"step": "2", "allocated_bytes": 11, "left_bytes": 11}, {"step": "5", "allocated_bytes": 2, "left_bytes": 2}])"));
+  EXPECT_EQ(device["peak_step"], nullptr);
+}
+
 // Each step keeps 7 bytes for ever, and 1 byte until the next one; the first also 100 bytes.
 TEST(MemoryReport, StepsAndLeaks) {
   FakeTrace trace(json{{"memory", true}, {"steps_by", "tag"}});
   trace.process(0).known.steps_by = StepKind::kTag;
+  trace.process(0).known.last_steps.at(StepKind::kTag) = {4, 9000};
   for (uint64_t step = 1; step <= 4; ++step) {
     StepMarks marks;
-    marks.at(StepKind::kTag) = {step, static_cast<int64_t>(step)};
+    marks.at(StepKind::kTag) = {step, static_cast<int64_t>(1000 * step)};
+    trace.Wait(1000);
     trace.Tag(WithStepMarks(absl::StrCat(R"({"step":)", step, "}"), marks));
     trace.Enter(MakeConfig(1, "torch.add"));
     if (step == 1) trace.Memory({.address = 1, .bytes = 100});

@@ -96,13 +96,20 @@ PlacedCall ModuleOwners::Of(const CallRecord& entry) {
   };
   while (!open.empty() && has_ended(open.back())) open.pop_back();
   Context own = open.empty() ? Context() : open.back();
-  const auto choose = [&](PlaceId owner) {
+  const auto choose = [&](PlaceId owner, bool optimizer = false) {
     own.owner = owner;
     own.chosen = true;
     own.since = entry.call;
+    own.optimizer = optimizer && !own.backward;
   };
   const Kind& kind = KindOf(entry.config);
   bool opens = kind.what != What::kOther;
+  // Optimizers record no gradients of what they do.
+  if (own.optimizer && (kind.what == What::kEngine || IsBackward(entry.facts) || MakesNode(entry.facts))) {
+    own.owner = kNoPlace;
+    own.chosen = own.optimizer = false;
+    opens = true;
+  }
   if (IsBackward(entry.facts)) {
     sees_backward_ = true;
     FindNode(entry, &thread, &own);
@@ -117,10 +124,10 @@ PlacedCall ModuleOwners::Of(const CallRecord& entry) {
       if (own.owner == kNoPlace) choose(kind.module);
       break;
     case What::kOptimizer:
-      choose(places_.optimizer());
+      choose(places_.optimizer(), true);
       break;
     case What::kList:
-      if (!own.chosen && !own.backward) choose(places_.optimizer());
+      if (!own.chosen && !own.backward) choose(places_.optimizer(), true);
       break;
     case What::kEngine:
       runs_backward_ = true;
@@ -131,7 +138,7 @@ PlacedCall ModuleOwners::Of(const CallRecord& entry) {
       std::erase_if(open, [&entry](const Context& context) {
         return context.scope && context.config == entry.config && context.depth == entry.depth;
       });
-      choose(places_.optimizer());
+      choose(places_.optimizer(), true);
       scope = true;
       break;
     case What::kScope:

@@ -1,5 +1,6 @@
 // Which module of a model each call of a trace works for: the one that it is in; for a call of a backward pass, the one
-// whose forward call made the autograd node that runs. What an optimizer does belongs to no module.
+// whose forward call made the autograd node that runs. What an optimizer does belongs to no module; the closure that its
+// step calls is not the optimizer's.
 
 #ifndef TORCHTRACE_SERIALIZE_REPORTS_MODULE_OWNERS_H_
 #define TORCHTRACE_SERIALIZE_REPORTS_MODULE_OWNERS_H_
@@ -57,6 +58,7 @@ class ModuleOwners {
     bool backward = false;
     bool chosen = false;  // by a module or an optimizer, since its call `since`
     uint64_t since = 0;
+    bool optimizer = false;  // that one is an optimizer, not in a backward pass
     uint32_t depth = 0;
     bool scope = false;
     uint8_t level = 0;          // of a scope

@@ -326,20 +326,23 @@ StatsPlaces::StepWalls StatsPlaces::WallsOfSteps(uint64_t skip_steps) const {
 std::function<PlacedCall(const CallRecord&, PlaceId)> StatsPlaces::OfTags(size_t trace) {
   auto tags = std::make_shared<ParsedTags>(traces_[trace].trace);
   auto known = std::make_shared<Memo>();
-  return [this, tags, known](const CallRecord& call, PlaceId) {
+  auto of_objects = std::make_shared<absl::flat_hash_map<const nlohmann::json*, PlaceId>>();
+  return [this, tags, known, of_objects](const CallRecord& call, PlaceId) {
     return known->Get(call.tags, [&] {
       const nlohmann::json* const object = tags->Get(call.tags);
       if (object == nullptr) return Nowhere();
+      const auto [place_of, fresh] = of_objects->try_emplace(object, kUnknown);
+      if (!fresh) return place_of->second;
       const auto value = object->find(grouping_.tag);
       if (value == object->end()) {
         for (const auto& [name, other] : object->items()) other_tags_.insert(name);
-        return Nowhere();
+        return place_of->second = Nowhere();
       }
       StatsPlace place;
       place.labels.emplace_back(ordered_json(*value));
       place.text = value->is_string() ? FormatApi(value->get_ref<const std::string&>()) : DumpJson(*value);
       if (value->is_number()) place.number = value->get<double>();
-      return Number(std::move(place));
+      return place_of->second = Number(std::move(place));
     });
   };
 }

@@ -739,7 +739,7 @@ TEST(StatsReport, DeviceTimesAndMemoryThatATraceLacks) {
   EXPECT_EQ(kernel["traces"][1]["device_ns"], nullptr);
 }
 
-// The error of a trace without steps or device times tells what the recording said of it.
+// The error of a trace without steps or device times has what the recording said of it.
 TEST(StatsReport, WhyThereIsNothing) {
   FakeTrace trace;
   trace.Call(MakeConfig(2, "aten::f"));
@@ -757,6 +757,31 @@ TEST(StatsReport, WhyThereIsNothing) {
   options.grouping.by = StatsBy::kApi;
   options.sort = StatsSort::kDevice;
   EXPECT_EQ(error(options), "cannot sort by device time: this torch has loaded no CUPTI");
+}
+
+TEST(StatsReport, AClosureIsNotTheOptimizers) {
+  FakeTrace trace;
+  const Config mm = MakeConfig(2, "aten::mm");
+  trace.Enter(MakeConfig(4, "Optimizer.step#SGD.step"));
+  CallFor(&trace, mm, 1000);
+  CallFor(&trace, mm, 20, {.thread = 1, .sequence = 2});  // a loss
+  trace.Enter(MakeConfig(1, "torch.Tensor.backward"));
+  CallFor(&trace, mm, 300);
+  trace.Leave();
+  CallFor(&trace, mm, 4000);
+  // In a hook of a node.
+  trace.Enter(MakeConfig(4, "Hook"));
+  trace.SetFacts({.scope = kBackwardScope, .thread = 1, .sequence = 2, .forward_thread = 1});
+  trace.Enter(MakeConfig(4, "Optimizer.step#SGD.step"));
+  CallFor(&trace, mm, 50'000, {.scope = kBackwardScope, .thread = 1});
+  trace.Leave();
+  trace.Leave();
+  trace.Leave();
+  trace.Call(Module("torch.nn.Linear", "a"));
+  const std::map<std::string, std::pair<json, json>> times = TimesOfModules(&trace);
+  EXPECT_NEAR(times.at("optimizer").second.get<int64_t>(), 55'000, 200);
+  EXPECT_NEAR(times.at("none").first.get<int64_t>(), 20, 30);
+  EXPECT_NEAR(times.at("none").second.get<int64_t>(), 300, 60);
 }
 
 TEST(StatsReport, Tags) {

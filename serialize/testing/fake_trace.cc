@@ -194,7 +194,7 @@ std::unique_ptr<FakeTrace> WithLaterNumbers(Trace* from, uint32_t seed, size_t m
   const absl::Status read = from->Read([&](const CallRecord& record) {
     ++records;
     to->In(record.process, record.thread);
-    to->Tag(from->all_tags(record.tags));
+    to->Tag(WithStepMarks(from->tags(record.tags), from->steps(record.tags)));
     if (record.kind == CallRecord::kEnter) {
       to->Enter(ReadableConfig(from->identity(record.config)), from->facets(record.variant),
                 without_numbers(record, LaterOf::kArguments, record.notes));

@@ -72,7 +72,7 @@ class FakeTrace : public Trace {
   std::string_view facets(VariantId variant) const override { return variants_[variant].second; }
   ConfigId config_of(VariantId variant) const override { return variants_[variant].first; }
   std::string_view tags(uint32_t id) const override { return tags_.text(id); }
-  std::string_view all_tags(uint32_t id) const override { return tags_.all(id); }
+  std::string_view step_tag(uint32_t id) const override { return tags_.step_tag(id); }
   const StepMarks& steps(uint32_t id) const override { return tags_.steps(id); }
   const StackTable& stacks() const override { return no_stacks_; }
   LogSource log_source(size_t) const override { return {}; }

@@ -461,8 +461,8 @@ std::string DumpTrace(Trace* trace) {
                               facts.id);
       }
       dump += NotesText(", ", record.notes);
-      if (const std::string_view tags = trace->all_tags(record.tags); !tags.empty()) {
-        absl::StrAppend(&dump, ", ", std::string(tags));
+      if (const std::string tags = WithStepMarks(trace->tags(record.tags), trace->steps(record.tags)); !tags.empty()) {
+        absl::StrAppend(&dump, ", ", tags);
       }
     } else if (record.kind == CallRecord::kMemory) {
       const MemoryEvent& memory = record.memory;

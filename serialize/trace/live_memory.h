@@ -8,12 +8,10 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/hash/hash.h"
 #include "serialize/model/memory_event.h"
 #include "serialize/trace/trace.h"
 
@@ -55,8 +53,6 @@ class LiveMemory {
     uint64_t peak_at = 0;  // the number of the allocation that reached it first, counted from 1; 0: there is none
     uint64_t allocations = 0;
   };
-  using Key = std::tuple<ProcessDevice, uint64_t>;
-
   // Bytes that were alive before the first record.
   void Begin(const ProcessDevice& device, uint64_t bytes) {
     Totals& totals = devices_[device];
@@ -70,16 +66,17 @@ class LiveMemory {
   std::optional<Block> Apply(uint32_t process, const MemoryEvent& event, Owner owner = {}) {
     const ProcessDevice device = {process, event.device};
     std::optional<Block> ended;
-    const auto at = blocks_.find(Key(device, event.address));
+    absl::flat_hash_map<uint64_t, Block>& blocks = blocks_[device];
+    const auto at = blocks.find(event.address);
     if (event.of_parameter()) {
-      if (at != blocks_.end()) at->second.parameter = true;
+      if (at != blocks.end()) at->second.parameter = true;
       return ended;
     }
     Totals& totals = devices_[device];
-    if (at != blocks_.end()) {
+    if (at != blocks.end()) {
       ended = std::move(at->second);
       totals.live -= ended->bytes;
-      if (event.freed) blocks_.erase(at);
+      if (event.freed) blocks.erase(at);
     }
     if (event.freed) {
       if (!ended.has_value()) {
@@ -97,10 +94,10 @@ class LiveMemory {
       totals.peak = totals.live;
       totals.peak_at = totals.allocations;
     }
-    if (at != blocks_.end()) {
+    if (at != blocks.end()) {
       at->second = block;
     } else {
-      blocks_.emplace(Key(device, event.address), block);
+      blocks.emplace(event.address, block);
     }
     return ended;
   }
@@ -108,24 +105,28 @@ class LiveMemory {
   const std::map<ProcessDevice, Totals>& devices() const { return devices_; }
   // The block at the event's address; null: none is known.
   const Block* Find(uint32_t process, const MemoryEvent& event) const {
-    const auto at = blocks_.find(Key(ProcessDevice{process, event.device}, event.address));
-    return at == blocks_.end() ? nullptr : &at->second;
+    const auto of = blocks_.find(ProcessDevice{process, event.device});
+    if (of == blocks_.end()) return nullptr;
+    const auto at = of->second.find(event.address);
+    return at == of->second.end() ? nullptr : &at->second;
   }
   // Calls `visit(device, block)` for all that live.
   template <typename Visit>
   void ForEach(const Visit& visit) const {
-    for (const auto& [key, block] : blocks_) visit(std::get<ProcessDevice>(key), block);
+    for (const auto& [device, blocks] : blocks_) {
+      for (const auto& [address, block] : blocks) visit(device, block);
+    }
+  }
+  // Calls `visit(block)` for those of a device.
+  template <typename Visit>
+  void ForEachOf(const ProcessDevice& device, const Visit& visit) const {
+    const auto of = blocks_.find(device);
+    if (of == blocks_.end()) return;
+    for (const auto& [address, block] : of->second) visit(block);
   }
 
  private:
-  struct Hash {
-    size_t operator()(const Key& key) const {
-      const auto& [device, address] = key;
-      return absl::HashOf(device.process, static_cast<int>(device.device.kind), device.device.index, address);
-    }
-  };
-
-  absl::flat_hash_map<Key, Block, Hash> blocks_;
+  std::map<ProcessDevice, absl::flat_hash_map<uint64_t, Block>> blocks_;  // by address
   std::map<ProcessDevice, Totals> devices_;
 };
 

@@ -18,6 +18,9 @@ namespace torchtrace {
 // Whether a call is of a backward pass.
 inline bool IsBackward(const RecordFacts& facts) { return facts.scope == kBackwardScope || facts.forward_thread != 0; }
 
+// Whether a call made one, or may have: at level 4 all are numbered that PyTorch makes while it records gradients.
+inline bool MakesNode(const RecordFacts& facts) { return facts.forward_thread == 0 && facts.sequence >= 0; }
+
 // Stores a T for each call that made nodes. A node's maker is the first call with its number or a later one: level 2
 // notes the last of several nodes that a call made. Memory is bounded: keeps at least the last `most` calls of a
 // thread.
@@ -29,7 +32,7 @@ class NodeMakers {
   // Call it at each call's entry, in the order of the trace. Ignores calls that make no node. Of calls with the same
   // number, the last one counts.
   void Add(uint32_t process, const RecordFacts& facts, T maker) {
-    if (facts.forward_thread != 0 || facts.sequence < 0) return;
+    if (!MakesNode(facts)) return;
     Thread& thread = threads_[{process, facts.thread}];
     Nodes& nodes = thread.nodes;
     while (!nodes.empty() && nodes.back().first >= facts.sequence) nodes.pop_back();

@@ -14,7 +14,7 @@
 
 namespace torchtrace {
 
-// Parses each text of Trace::tags once; memory grows with these texts. The trace must outlive it. Not thread-safe.
+// Parses each text of Trace::tags once, in however many steps it is; memory grows with these texts. The trace must outlive it. Not thread-safe.
 class ParsedTags {
  public:
   explicit ParsedTags(const Trace* trace) : trace_(trace) {}
@@ -22,17 +22,18 @@ class ParsedTags {
   // A JSON object, valid as long as this; null if there are no tags, or if a damaged log has something else.
   const nlohmann::json* Get(uint32_t id) {
     if (id == kNoTags) return nullptr;
-    auto at = parsed_.find(id);
+    const std::string_view text = trace_->tags(id);
+    auto at = parsed_.find(text.data());
     if (at == parsed_.end()) {
-      nlohmann::json tags = nlohmann::json::parse(trace_->tags(id), nullptr, /*allow_exceptions=*/false);
-      at = parsed_.emplace(id, tags.is_object() ? std::make_unique<nlohmann::json>(std::move(tags)) : nullptr).first;
+      nlohmann::json tags = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+      at = parsed_.emplace(text.data(), tags.is_object() ? std::make_unique<nlohmann::json>(std::move(tags)) : nullptr).first;
     }
     return at->second.get();
   }
 
  private:
   const Trace* const trace_;
-  absl::flat_hash_map<uint32_t, std::unique_ptr<const nlohmann::json>> parsed_;
+  absl::flat_hash_map<const char*, std::unique_ptr<const nlohmann::json>> parsed_;  // by the text's place
 };
 
 }  // namespace torchtrace

@@ -35,8 +35,6 @@ class RecentCalls {
     const size_t at = IndexOf(call);
     return at == calls_.size() ? nullptr : &At(at).second;
   }
-  // How many were added after a call that Find finds.
-  uint64_t AddedSince(uint64_t call) { return calls_.size() - 1 - IndexOf(call); }
 
  private:
   using Entry = std::pair<uint64_t, T>;

@@ -13,7 +13,7 @@ StepPlace PlaceInSteps(const Trace& trace, const ProcessMetadata& known, uint32_
   const StepMark& mark = trace.steps(tags).at(known.steps_by);
   if (mark.number == 0) return {TellsOfSteps(known) ? StepPlace::kBefore : StepPlace::kNone};
   if (known.steps_by == StepKind::kTag) {
-    return {StepTagOf(trace.tags(tags)).empty() ? StepPlace::kBetween : StepPlace::kInStep, mark.number};
+    return {trace.step_tag(tags).empty() ? StepPlace::kBetween : StepPlace::kInStep, mark.number};
   }
   if (mark.number == known.last_steps.at(known.steps_by).number) return {StepPlace::kAfter, mark.number - 1};
   return {StepPlace::kInStep, mark.number};
@@ -51,10 +51,8 @@ StepPlace StepTimes::Find(Process* process, const ProcessMetadata& known, uint32
   ProgramStep& step = process->steps[place.number];
   if (step.number == 0) {
     const bool by_tag = known.steps_by == StepKind::kTag;
-    step = {place.number,
-            by_tag ? std::string(StepTagOf(trace_.tags(tags))) : std::to_string(place.number),
-            mark.begin_ns,
-            {}};
+    step = {
+        place.number, by_tag ? std::string(trace_.step_tag(tags)) : std::to_string(place.number), mark.begin_ns, {}};
   }
   return place;
 }

@@ -211,45 +211,42 @@ class TagTable {
   // The program's tags of that number with other marks. A log has many for one text, so they share it.
   uint32_t WithSteps(uint32_t id, const StepMarks& steps) { return Number({At(id).program, PossibleMarks(steps)}); }
 
-  // These are empty for unknown numbers.
-  // The program's own tags. Valid as long as the table.
-  std::string_view text(uint32_t id) const { return At(id).program; }
-  // With the marks of steps. Valid until it is asked for others.
-  std::string_view all(uint32_t id) const {
-    const Entry& entry = At(id);
-    if (entry.steps == StepMarks()) return entry.program;
-    if (id != last_) last_all_ = WithStepMarks(entry.program, entry.steps);
-    last_ = id;
-    return last_all_;
-  }
-  // Valid as long as the table.
+  // These are empty for unknown numbers, and valid as long as the table.
+  // The program's own tags; equal ones are at the same place.
+  std::string_view text(uint32_t id) const { return At(id).program->text; }
+  std::string_view step_tag(uint32_t id) const { return At(id).program->step; }
   const StepMarks& steps(uint32_t id) const { return At(id).steps; }
 
  private:
+  struct Text {
+    explicit Text(std::string_view of) : text(of), step(StepTagOf(text)) {}
+    Text(const Text&) = delete;
+
+    const std::string text;
+    const std::string_view step;  // of it
+  };
   struct Entry {
-    std::string_view program;  // of texts_
+    const Text* program;
     StepMarks steps;
   };
   const Entry& At(uint32_t id) const { return entries_[id < entries_.size() ? id : kNoTags]; }
 
-  std::string_view Keep(std::string_view text) {
-    if (const auto known = texts_index_.find(text); known != texts_index_.end()) return *known;
-    texts_index_.insert(texts_.emplace_back(text));
-    return texts_.back();
+  const Text* Keep(std::string_view text) {
+    if (const auto known = texts_index_.find(text); known != texts_index_.end()) return known->second;
+    const Text& kept = texts_.emplace_back(text);
+    texts_index_.emplace(kept.text, &kept);
+    return &kept;
   }
   uint32_t Number(const Entry& entry) {
-    const auto [at, fresh] =
-        ids_.try_emplace({entry.program.data(), entry.steps}, static_cast<uint32_t>(entries_.size()));
+    const auto [at, fresh] = ids_.try_emplace({entry.program, entry.steps}, static_cast<uint32_t>(entries_.size()));
     if (fresh) entries_.push_back(entry);
     return at->second;
   }
 
-  std::deque<std::string> texts_;  // never move
-  absl::flat_hash_set<std::string_view> texts_index_;
-  std::deque<Entry> entries_;                                             // by number; never move
-  absl::flat_hash_map<std::pair<const char*, StepMarks>, uint32_t> ids_;  // by the text's place, as equal ones are one
-  mutable uint32_t last_ = kNoTags;
-  mutable std::string last_all_;
+  std::deque<Text> texts_;  // never move
+  absl::flat_hash_map<std::string_view, const Text*> texts_index_;
+  std::deque<Entry> entries_;  // by number; never move
+  absl::flat_hash_map<std::pair<const Text*, StepMarks>, uint32_t> ids_;
 };
 
 }  // namespace torchtrace

@@ -286,10 +286,10 @@ class Trace {
   virtual ConfigId config_of(VariantId variant) const = 0;
 
   // The tags for CallRecord::tags, which the program set for the calls: a JSON object's
-  // text, or empty. Valid as long as the trace.
+  // text, or empty. Valid as long as the trace; equal texts are at the same place.
   virtual std::string_view tags(uint32_t id) const = 0;
-  // The same with the marks of steps (step_marks.h), for writers of traces. Valid until the next call of it.
-  virtual std::string_view all_tags(uint32_t id) const { return tags(id); }
+  // The tag `step` in them (step_marks.h).
+  virtual std::string_view step_tag(uint32_t) const { return {}; }
   // Where in the program's steps the calls were. Valid as long as the trace.
   virtual const StepMarks& steps(uint32_t) const {
     static const StepMarks none;

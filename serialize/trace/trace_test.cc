@@ -68,12 +68,18 @@ TEST(TagTableTest, MarksOfStepsShareTheText) {
   const uint32_t second = tags.WithSteps(first, marks);
   EXPECT_NE(first, second);
   EXPECT_EQ(tags.text(second).data(), tags.text(plain).data());
+  EXPECT_EQ(tags.text(first), R"({"phase":"train"})");
   EXPECT_EQ(tags.steps(second), marks);
-  EXPECT_EQ(tags.all(first), R"({"phase":"train","@step":1,"@step_ns":100})");
-  EXPECT_EQ(tags.all(second), R"({"phase":"train","@step":2,"@step_ns":200})");
-  EXPECT_EQ(tags.all(plain), R"({"phase":"train"})");
-  EXPECT_EQ(tags.Intern(tags.all(second)), second);
+  EXPECT_EQ(tags.steps(plain), StepMarks());
+  EXPECT_EQ(tags.Intern(R"({"phase":"train","@step":2,"@step_ns":200})"), second);
   EXPECT_EQ(tags.WithSteps(second, StepMarks()), plain);
+}
+
+TEST(TagTableTest, StepTags) {
+  TagTable tags;
+  EXPECT_EQ(tags.step_tag(tags.Intern(R"({"step":3,"@tag":1,"@tag_ns":5})")), "3");
+  EXPECT_EQ(tags.step_tag(tags.Intern(R"({"phase":"train"})")), "");
+  EXPECT_EQ(tags.step_tag(kNoTags), "");
 }
 
 TEST(TagTableTest, NoMarksOnNoTagsAreNoTags) {
@@ -87,8 +93,9 @@ TEST(TagTableTest, NoMarksOnNoTagsAreNoTags) {
   marks.at(StepKind::kStep) = {1, 5};
   const uint32_t id = tags.WithSteps(kNoTags, marks);
   EXPECT_NE(id, kNoTags);
-  EXPECT_EQ(tags.all(id), R"({"@step":1,"@step_ns":5})");
-  EXPECT_EQ(tags.all(7), "");
+  EXPECT_EQ(tags.text(id), "");
+  EXPECT_EQ(tags.steps(id), marks);
+  EXPECT_EQ(tags.text(7), "");
 }
 
 TEST(ProcessMetadataTest, TellsWhatIsThere) {
@@ -126,13 +133,13 @@ TEST(ProcessMetadataTest, TellsWhatIsThere) {
   EXPECT_THAT(known.not_seen, ElementsAre("told before"));
 }
 
-// Missing members, and those of another type, leave the default values.
 TEST(ProcessMetadataTest, StepsEndAtPossibleTimes) {
   const ProcessMetadata known = Parse(R"({"steps_by": "step", "step_ends": {"step": {"1": 5, "2": -1, "x": 5, "4": "5",
     "3": 3000000000000000001, "5": 18446744073709551615, "6": 3000000000000000000}}})");
   EXPECT_THAT(known.step_ends, ElementsAre(Pair(1, 5), Pair(6, 3'000'000'000'000'000'000)));
 }
 
+// Missing members, and those of another type, leave the default values.
 TEST(ProcessMetadataTest, PassesOverWhatIsOfAnotherType) {
   for (const char* const text :
        {"null", "[]", "7", "{}", R"({"role": 1, "host": null, "pid": "7", "rank": 1.5, "cwd": 3, "packages": ["torch"],

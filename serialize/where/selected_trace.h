@@ -37,7 +37,7 @@ class SelectedTrace final : public Trace {
   std::string_view facets(VariantId variant) const override { return trace_->facets(variant); }
   ConfigId config_of(VariantId variant) const override { return trace_->config_of(variant); }
   std::string_view tags(uint32_t id) const override { return trace_->tags(id); }
-  std::string_view all_tags(uint32_t id) const override { return trace_->all_tags(id); }
+  std::string_view step_tag(uint32_t id) const override { return trace_->step_tag(id); }
   const StepMarks& steps(uint32_t id) const override { return trace_->steps(id); }
   const StackTable& stacks() const override { return trace_->stacks(); }
   const std::vector<ProcessInfo>& processes() const override { return trace_->processes(); }

@@ -38,6 +38,8 @@ constexpr uint64_t kFirstClockNs = 10'000'000;
 constexpr size_t kMaxStarted = 20;
 // How many threads that have ended are kept, for the last words and later notes: a program may make millions.
 constexpr size_t kMostEndedThreads = 10'000;
+// How many ends of steps wait to be written: together they take little more than a frame.
+constexpr size_t kMostStepEnds = 128;
 // Processes of one run that have the same process id.
 constexpr int kMostLogsOfPid = 1000;
 constexpr size_t kMaxStartedBytes = 300;
@@ -53,9 +55,18 @@ constexpr char kHeldBack[] = R"({"held_back":true})";
 // By what readers find the program's steps, if not by calls of modules.
 std::string StepKindJson(StepKind kind) { return absl::StrCat(R"({"steps_by":")", StepKindName(kind), R"("})"); }
 
-// When a step ended after which nothing is recorded.
-std::string StepEndJson(const StepWindow::StepEnd& step) {
-  return absl::StrCat(R"({"step_ends":{")", StepKindName(step.kind), R"(":{")", step.number, "\":", step.end_ns, "}}}");
+// When steps ended after which nothing was recorded.
+std::string StepEndsJson(const std::vector<StepWindow::StepEnd>& steps) {
+  std::map<StepKind, std::string> by_kind;
+  for (const StepWindow::StepEnd& step : steps) {
+    std::string& ends = by_kind[step.kind];
+    absl::StrAppend(&ends, ends.empty() ? "\"" : ",\"", step.number, "\":", step.end_ns);
+  }
+  std::string json;
+  for (const auto& [kind, ends] : by_kind) {
+    absl::StrAppend(&json, json.empty() ? "" : ",", "\"", StepKindName(kind), "\":{", ends, "}");
+  }
+  return absl::StrCat(R"({"step_ends":{)", json, "}}");
 }
 
 std::atomic<Recorder*> g_recorder{nullptr};
@@ -139,6 +150,7 @@ absl::Status Recorder::Begin(RecorderOptions options) {
   more_ended_threads_.reset();
   added_metadata_.clear();
   own_metadata_.clear();
+  step_ends_.clear();
   told_schemas_.clear();
   notes_ = {};
   end_error_.clear();
@@ -279,11 +291,20 @@ void Recorder::TagsChanged(StepKind kind, bool recorded) {
     if (!finished_ && OwnsLog()) log_->AppendMetadata(StepKindJson(step_kind_)).IgnoreError();
   }
   if (step_window_.has_value()) {
-    const std::optional<StepWindow::StepEnd> ended = step_window_->Move(StepNow(), recorded);
-    if (ended.has_value() && !finished_ && OwnsLog()) log_->AppendMetadata(StepEndJson(*ended)).IgnoreError();
+    const StepWindow::Place now = StepNow();
+    const std::optional<StepWindow::StepEnd> ended = step_window_->Move(now, recorded);
+    if (ended.has_value() && !finished_) step_ends_.push_back(*ended);
+    // Between steps that the program tags, the next one may be recorded.
+    if (step_ends_.size() >= kMostStepEnds || (now.in_step && !step_window_->admits())) WriteStepEnds();
   }
   ++tags_version_;
   NewEpoch();
+}
+
+void Recorder::WriteStepEnds() {
+  if (step_ends_.empty() || !OwnsLog()) return;
+  log_->AppendMetadata(StepEndsJson(step_ends_)).IgnoreError();
+  step_ends_.clear();
 }
 
 Recorder* Recorder::Get() { return g_recorder.load(std::memory_order_acquire); }
@@ -825,6 +846,7 @@ void Recorder::Finish(const ProgramEnd& of_program) {
   for (FreeFrame& frame : free_frames_) LogWriter::Close(frame.writer.frame(), frame.writer.calls());
   free_frames_.clear();
   OrStop([this] {
+    WriteStepEnds();
     WriteKept();
     return true;
   });
@@ -906,6 +928,7 @@ void Recorder::AfterForkInChild() {
   recorder->held_ = false;
   // The child's steps are its own, but for those that it inherits as a tag.
   for (const StepKind kind : {StepKind::kForward, StepKind::kStep}) recorder->steps_.at(kind) = StepMark();
+  recorder->step_ends_.clear();
   if (recorder->step_kind_ == StepKind::kStep) recorder->step_kind_ = StepKind::kForward;
   if (recorder->step_window_.has_value()) {
     recorder->step_window_->Begin();

@@ -229,6 +229,8 @@ class TORCHTRACE_EXPORT Recorder {
   // Makes all threads take the tags anew. `kind`: a step of that kind has ended or been tagged. `recorded`: calls were
   // recorded up to now. Needs the lock.
   void TagsChanged(StepKind kind, bool recorded);
+  // Writes step_ends_. Needs the lock.
+  void WriteStepEnds();
   // Calls `body`. If it throws, recording stops, and the result is empty.
   template <typename Body>
   std::invoke_result_t<Body> OrStop(Body body);
@@ -324,7 +326,8 @@ class TORCHTRACE_EXPORT Recorder {
   std::string tags_;  // the program's
   uint64_t tags_version_ = 0;
   StepMarks steps_;
-  StepKind step_kind_ = StepKind::kForward;  // the highest one that has ended a step
+  StepKind step_kind_ = StepKind::kForward;     // the highest one that has ended a step
+  std::vector<StepWindow::StepEnd> step_ends_;  // that the log doesn't have yet
   uint64_t last_epoch_ = 0;
   uint64_t session_ = 0;
   uint32_t next_frame_number_ = 1;

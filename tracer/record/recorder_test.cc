@@ -583,6 +583,29 @@ TEST(RecorderTest, Memory) {
   EXPECT_EQ(bytes, kBlocks + 10);
 }
 
+TEST(RecorderTest, MemoryInAScopeComesAfterItsEntry) {
+  const std::string folder = NewFolder();
+  ASSERT_TRUE(Start(folder).ok());
+  ThreadRecorder* const thread = Recorder::Get()->ThisThread();
+  thread->Memory({.address = 1, .bytes = 10});
+  const std::string described = Described("scope");
+  const RecordFacts facts = {.scope = kUserScope};
+  const auto scope = thread->OpenScope(described, static_cast<uint32_t>(described.size() - 1), {.facts = &facts});
+  thread->Memory({.freed = true, .address = 1});
+  ThreadRecorder::CloseScope(thread, scope.get(), /*raised=*/false);
+  EndSession();
+  const auto trace = OpenLogs(folder).value();
+  const MemoryShown shown(trace.get());
+  std::vector<CallRecord::Kind> kinds;
+  ASSERT_TRUE(trace
+                  ->Read([&](const CallRecord& record) {
+                    kinds.push_back(record.kind);
+                    return absl::OkStatus();
+                  })
+                  .ok());
+  EXPECT_THAT(kinds, ElementsAre(CallRecord::kMemory, CallRecord::kEnter, CallRecord::kMemory, CallRecord::kLeave));
+}
+
 // Within calls and after a pause, what is kept for the end does no harm to the calls of its thread.
 TEST(RecorderTest, LaterNotesKeptWithinCalls) {
   const std::string folder = NewFolder();
@@ -1084,6 +1107,32 @@ TEST(RecorderTest, StepsAreInTheTags) {
   EXPECT_EQ(metadata["end"]["steps"]["@step"], 2);
 }
 
+uint64_t BytesOfLogs(const std::string& folder) {
+  uint64_t bytes = 0;
+  for (const auto& file : fs::directory_iterator(folder)) {
+    if (file.path().extension() == ".ttlog") bytes += file.file_size();
+  }
+  return bytes;
+}
+
+// The log grows little by ends of steps that more recorded ones follow.
+TEST(RecorderTest, EndsOfManyTaggedSteps) {
+  const std::string folder = NewFolder();
+  RecorderOptions options;
+  options.recording.steps = "1-";
+  ASSERT_TRUE(Start(folder, options).ok());
+  constexpr size_t kSteps = 300;
+  for (size_t i = 1; i <= kSteps; ++i) {
+    Recorder::Get()->SetTags(absl::StrCat(R"({"step":)", i, "}"));
+    Call(Described("f"));
+    Recorder::Get()->SetTags("");
+  }
+  const uint64_t bytes = BytesOfLogs(folder);
+  EndSession();
+  EXPECT_LT(bytes, kSteps << 10);
+  EXPECT_EQ(ReadRecorded(folder).metadata["step_ends"]["tag"].size(), kSteps);
+}
+
 TEST(RecorderTest, OnlyChosenStepsAreRecorded) {
   const std::string folder = NewFolder();
   RecorderOptions options;
@@ -1488,14 +1537,6 @@ std::map<std::string, uint64_t> CallsByApi(Trace* trace) {
     calls[std::string(ReadConfigHead(trace->identity(trace->config_of(variant))).api)] += counts[variant];
   }
   return calls;
-}
-
-uint64_t BytesOfLogs(const std::string& folder) {
-  uint64_t bytes = 0;
-  for (const auto& file : fs::directory_iterator(folder)) {
-    if (file.path().extension() == ".ttlog") bytes += file.file_size();
-  }
-  return bytes;
 }
 
 // A call by its key, as hooks make it.

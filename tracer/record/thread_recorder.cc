@@ -99,6 +99,12 @@ void ThreadRecorder::Memory(const MemoryEvent& event) {
   const uint64_t session = SessionState::session();
   if (session == 0 || recorder_->stopped() || !recorder_->has_log()) return;
   if (session_ != session && !Join()) return;
+  // What happens in a scope comes after its entry. The lock of a device's allocator may be held, with which none may
+  // wait for Python to take a stack.
+  if (waiting_scopes_ != 0 && (stack_ == nullptr || event.device == MemoryDevice()) && Recorder::Recording() &&
+      !Recorder::HoldsBack()) {
+    SettleScopes();
+  }
   if (!writer_.FitsEvent() && !NextFrame(CallWriter::kMaxEventBytes, /*entering=*/false)) return;
   writer_.Memory(event, ClockNow());
 }

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <time.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -28,16 +29,22 @@ namespace {
 
 constexpr size_t kBufferBytes = 1 << 20;
 constexpr size_t kBufferAlignment = 8;
-// How long work waits in CUPTI's buffers if they don't fill: calls of the thread may no longer be recent then.
+// Full buffers that wait to be read: while there are as many, CUPTI counts what it drops.
+constexpr size_t kMostFull = 64;
+// How long records wait in CUPTI's buffers, of which threads may have their own: later, calls may no longer be recent.
 constexpr std::chrono::milliseconds kFlushPeriod{100};
 // Launches that are kept, for work that comes long after, as that of graphs.
 constexpr size_t kMostLaunches = 1 << 20;
-// Work whose launch is not known yet.
-constexpr size_t kMostWaiting = 1 << 20;
+// Work whose call is not known yet, and perhaps never will be.
+constexpr size_t kMostWaiting = 1 << 17;
+// Calls whose work their threads haven't recorded yet.
+constexpr size_t kMostArrived = 1 << 18;
+constexpr size_t kThreadSlots = 1 << 12;
 constexpr int kKinds[] = {kCuptiConcurrentKernel, kCuptiMemcpy, kCuptiMemset, kCuptiMemcpyPeer,
                           kCuptiExternalCorrelation};
 constexpr char kInFlight[] = "device times of work that still ran at the end, or when the program's profiler began";
 constexpr char kDropped[] = "device times that CUPTI had no room for";
+constexpr char kTooLate[] = "device times that came too late";
 
 // The number of a call for CUPTI: 8 bits of its session, 16 of its thread, 40 of its number on it.
 constexpr uint64_t kMostThreads = uint64_t{1} << 16;
@@ -72,6 +79,7 @@ class DeviceTimesOfProcess {
     launches_.clear();
     older_launches_.clear();
     waiting_.clear();
+    waiting_order_.clear();
     names_.clear();
     if (absl::Status status = Enable(); !status.ok()) return status;
     sigset_t all, before;
@@ -115,12 +123,11 @@ class DeviceTimesOfProcess {
     wake_.notify_one();
     pthread_join(reader_, nullptr);
     running_ = false;
-    outside_ += waiting_.size();
+    for (const auto& [correlation, works] : waiting_) outside_ += works.size();
     Recorder* const recorder = Recorder::Get();
-    for (const auto& [thread, arrived] : std::exchange(arrived_, {})) {
+    for (const auto& [thread, arrived] : TakeAllArrived()) {
       for (const auto& [call, bytes] : arrived) recorder->KeepLater(call, LaterOf::kDeviceWork, bytes);
     }
-    arrived_count_ = 0;
     if (outside_ != 0) {
       recorder->NoteNotSeen(absl::StrCat(
           "device times: those of work that no recorded call launched: kernels, copies and memsets: ", outside_));
@@ -152,7 +159,7 @@ class DeviceTimesOfProcess {
 
   bool Mark(ThreadRecorder* thread, const EnteredCall& call) {
     if (!marks_.load(std::memory_order_relaxed) || forked()) return false;
-    if (arrived_count_.load(std::memory_order_relaxed) != 0) RecordArrived(thread, call);
+    if (ArrivedFor(call.thread).load(std::memory_order_relaxed) != 0) RecordArrived(thread, call);
     if (call.thread >= kMostThreads || call.call >= kMostCalls) return false;
     return cupti_.cuptiActivityPushExternalCorrelationId(kCuptiCustom2, IdOf(call)) == kCuptiSuccess;
   }
@@ -206,6 +213,7 @@ class DeviceTimesOfProcess {
     cupti_.cuptiActivityDisable(kCuptiDriver);
     // No buffer of ours may come to the next client.
     cupti_.cuptiActivityFlushAll(kCuptiForced);
+    CountDropped(nullptr, 0);
   }
 
   static void Requested(uint8_t** buffer, size_t* bytes, size_t* most_records) {
@@ -217,6 +225,7 @@ class DeviceTimesOfProcess {
   uint8_t* TakeFree() {
     {
       const std::lock_guard<std::mutex> lock(queue_mutex_);
+      if (full_.size() >= kMostFull) return nullptr;
       if (!free_.empty()) {
         uint8_t* const buffer = free_.back();
         free_.pop_back();
@@ -228,18 +237,24 @@ class DeviceTimesOfProcess {
 
   static void Completed(void* context, uint32_t stream, uint8_t* buffer, size_t, size_t valid_bytes) {
     DeviceTimesOfProcess& times = Get();
-    size_t dropped = 0;
-    if (times.cupti_.cuptiActivityGetNumDroppedRecords(context, stream, &dropped) != kCuptiSuccess) dropped = 0;
+    times.CountDropped(context, stream);
     {
       const std::lock_guard<std::mutex> lock(times.queue_mutex_);
       times.full_.push_back({buffer, valid_bytes});
-      times.dropped_ += dropped;
     }
     times.wake_.notify_one();
+  }
+  // Since the last time.
+  void CountDropped(void* context, uint32_t stream) {
+    size_t dropped = 0;
+    if (cupti_.cuptiActivityGetNumDroppedRecords(context, stream, &dropped) != kCuptiSuccess) return;
+    const std::lock_guard<std::mutex> lock(queue_mutex_);
+    dropped_ += dropped;
   }
 
   // On its own thread.
   void ReadBuffers() {
+    auto flushed = std::chrono::steady_clock::now();
     while (true) {
       std::optional<Buffer> buffer;
       size_t dropped = 0;
@@ -250,7 +265,7 @@ class DeviceTimesOfProcess {
         if (!full_.empty()) {
           buffer = full_.front();
           full_.pop_front();
-        } else if (ends_) {
+        } else if (ends_ && dropped == 0) {
           return;
         }
       }
@@ -258,8 +273,10 @@ class DeviceTimesOfProcess {
         Read(*buffer);
         const std::lock_guard<std::mutex> lock(queue_mutex_);
         free_.push_back(buffer->bytes);
-      } else {
+      }
+      if (const auto now = std::chrono::steady_clock::now(); now - flushed >= kFlushPeriod) {
         Flush();
+        flushed = now;
       }
       for (; dropped != 0; --dropped) Lose(kDropped);
     }
@@ -279,11 +296,13 @@ class DeviceTimesOfProcess {
       if (fresh) names[absl::StrCat(at->second)] = name;
       return at->second;
     };
+    std::vector<uint32_t> touched;
     void* record = nullptr;
     while (cupti_.cuptiActivityGetNextRecord(buffer.bytes, buffer.valid_bytes, &record) == kCuptiSuccess) {
       CuptiRecord read = ReadCuptiRecord(record);
       if (read.kind == CuptiRecord::kExternalId && read.external_kind == kCuptiCustom2) {
         LaunchOf(read.correlation).id = read.external_id;
+        touched.push_back(read.correlation);
       } else if (read.kind == CuptiRecord::kLaunch) {
         Launch& launch = LaunchOf(read.correlation);
         launch.start_ns = read.launch_start_ns + to_monotonic_ns_;
@@ -293,7 +312,8 @@ class DeviceTimesOfProcess {
       } else if (read.kind == CuptiRecord::kWork) {
         read.work.name = number_of(read.name);
         read.work.start_ns += to_monotonic_ns_;
-        waiting_.push_back(read.work);
+        waiting_[read.correlation].push_back(read.work);
+        touched.push_back(read.correlation);
       }
     }
     // Before the work that refers to them is recorded.
@@ -301,39 +321,38 @@ class DeviceTimesOfProcess {
       const nlohmann::json metadata = {{"device_names", std::move(names)}};
       Recorder::Get()->AddOwnMetadata(metadata.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     }
-    Attribute();
+    for (const uint32_t correlation : touched) Attribute(correlation);
+    for (; waiting_order_.size() > kMostWaiting; waiting_order_.pop_front()) {
+      const auto works = waiting_.extract(waiting_order_.front());
+      if (!works.empty()) outside_ += works.mapped().size();
+    }
   }
 
-  // Work may come before the number of its call.
-  void Attribute() {
-    std::vector<DeviceWork> still;
-    for (DeviceWork& work : waiting_) {
-      const Launch* const launch = FindLaunch(static_cast<uint32_t>(work.correlation));
-      if (launch == nullptr || !launch->id.has_value()) {
-        still.push_back(work);
-        continue;
-      }
-      const uint64_t id = *launch->id;
-      const EnteredCall call = {session_, id >> 40 & (kMostThreads - 1), id & (kMostCalls - 1)};
-      if (id >> 56 != (session_ & 0xff)) continue;  // launched in a call of an earlier session
-      // The clocks of device and driver may differ by a little.
-      if (launch->start_ns != 0 && launch->start_ns < work.start_ns) {
-        work.launched_before_ns = work.start_ns - launch->start_ns;
-        work.launch_ns = launch->ns;
-      }
-      std::string bytes;
-      AppendDeviceWork(work, &bytes);
-      const std::lock_guard<std::mutex> lock(arrived_mutex_);
-      std::vector<Arrived>& arrived = arrived_[call.thread];
-      if (!arrived.empty() && arrived.back().first == call) {
-        arrived.back().second += bytes;
-      } else {
-        arrived.emplace_back(call, std::move(bytes));
-        ++arrived_count_;
-      }
+  // Work may come before the number of its call, which need not come.
+  void Attribute(uint32_t correlation) {
+    const auto works = waiting_.find(correlation);
+    if (works == waiting_.end()) return;
+    const Launch* const launch = FindLaunch(correlation);
+    if (launch == nullptr || !launch->id.has_value()) {
+      waiting_order_.push_back(correlation);
+      return;
     }
-    waiting_ = std::move(still);
-    if (waiting_.size() > kMostWaiting) outside_ += std::exchange(waiting_, {}).size();
+    const uint64_t id = *launch->id;
+    // Otherwise it was launched in a call of an earlier session.
+    if (id >> 56 == (session_ & 0xff)) {
+      const EnteredCall call = {session_, id >> 40 & (kMostThreads - 1), id & (kMostCalls - 1)};
+      std::string bytes;
+      for (DeviceWork& work : works->second) {
+        // The clocks of device and driver may differ by a little.
+        if (launch->start_ns != 0 && launch->start_ns < work.start_ns) {
+          work.launched_before_ns = work.start_ns - launch->start_ns;
+          work.launch_ns = launch->ns;
+        }
+        AppendDeviceWork(work, &bytes);
+      }
+      AddArrived(call, std::move(bytes));
+    }
+    waiting_.erase(works);
   }
 
   // What is known of a call of the driver.
@@ -356,18 +375,49 @@ class DeviceTimesOfProcess {
     return nullptr;
   }
 
+  // How many calls of a thread, and of those with the same slot, have work that arrived.
+  std::atomic<uint32_t>& ArrivedFor(uint64_t thread) { return arrived_for_[thread % kThreadSlots]; }
+
+  void AddArrived(const EnteredCall& call, std::string bytes) {
+    const std::lock_guard<std::mutex> lock(arrived_mutex_);
+    std::vector<Arrived>& arrived = arrived_[call.thread];
+    if (!arrived.empty() && arrived.back().first == call) {
+      arrived.back().second += bytes;
+      return;
+    }
+    arrived.emplace_back(call, std::move(bytes));
+    ++ArrivedFor(call.thread);
+    // Threads that have ended record nothing more. The oldest ones are those most likely.
+    if (++arrived_count_ <= kMostArrived) return;
+    for (size_t lost = TakeArrived(arrived_.begin()).size(); lost != 0; --lost) Lose(kTooLate);
+  }
+  using AllArrived = std::map<uint64_t, std::vector<Arrived>>;  // by thread
+  // With arrived_mutex_.
+  std::vector<Arrived> TakeArrived(AllArrived::iterator of) {
+    std::vector<Arrived> taken = std::move(of->second);
+    ArrivedFor(of->first) -= static_cast<uint32_t>(taken.size());
+    arrived_count_ -= taken.size();
+    arrived_.erase(of);
+    return taken;
+  }
+  AllArrived TakeAllArrived() {
+    const std::lock_guard<std::mutex> lock(arrived_mutex_);
+    AllArrived all;
+    while (!arrived_.empty()) {
+      const uint64_t thread = arrived_.begin()->first;
+      all[thread] = TakeArrived(arrived_.begin());
+    }
+    return all;
+  }
+
   void RecordArrived(ThreadRecorder* thread, const EnteredCall& now) {
     std::vector<Arrived> own;
     {
       const std::lock_guard<std::mutex> lock(arrived_mutex_);
-      const auto at = arrived_.find(now.thread);
-      if (at == arrived_.end()) return;
-      own.swap(at->second);
-      arrived_count_ -= own.size();
-      arrived_.erase(at);
+      if (const auto at = arrived_.find(now.thread); at != arrived_.end()) own = TakeArrived(at);
     }
     for (const auto& [call, bytes] : own) {
-      if (!thread->Later(call, LaterOf::kDeviceWork, bytes)) Lose("device times that came too late");
+      if (!thread->Later(call, LaterOf::kDeviceWork, bytes)) Lose(kTooLate);
     }
   }
 
@@ -395,13 +445,15 @@ class DeviceTimesOfProcess {
   // Of the reading thread.
   std::atomic<int64_t> to_monotonic_ns_{0};
   absl::flat_hash_map<uint32_t, Launch> launches_, older_launches_;  // by correlation
-  std::vector<DeviceWork> waiting_;
+  absl::flat_hash_map<uint32_t, std::vector<DeviceWork>> waiting_;   // by correlation
+  std::deque<uint32_t> waiting_order_;                               // with some that no longer wait
   absl::flat_hash_map<std::string, uint64_t> names_;
   uint64_t outside_ = 0;
 
   std::mutex arrived_mutex_;
-  std::map<uint64_t, std::vector<Arrived>> arrived_;  // by thread
-  std::atomic<size_t> arrived_count_{0};
+  AllArrived arrived_;
+  size_t arrived_count_ = 0;
+  std::array<std::atomic<uint32_t>, kThreadSlots> arrived_for_{};
 };
 
 bool MarkCall(ThreadRecorder* thread, const EnteredCall& call) {

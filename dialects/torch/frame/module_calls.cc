@@ -2,6 +2,7 @@
 
 #include <Python.h>
 
+#include <exception>
 #include <map>
 #include <string>
 #include <string_view>
@@ -89,10 +90,23 @@ bool Begin(PyObject* module) {
   });
 }
 
+// Also where nothing is recorded now: later steps may be.
+void LookForModule(PyObject* module) {
+  if (!t_thread.InSession() || t_thread.describing) return;
+  try {
+    LookForPlace(module, g_module_class);
+  } catch (const std::exception&) {  // the description will fail as well
+  }
+}
+
 PyObject* EnterModuleCall(PyObject* function, PyObject* const* arguments, size_t flags, PyObject* names) {
   if (PyVectorcall_NARGS(flags) == 0) return g_original(function, arguments, flags, names);
   const size_t depth = t_modules.modules.size();
-  if (depth == 0) Recorder::TellBeforeModule();
+  if (depth == 0) {
+    // What that takes is no part of a step.
+    LookForModule(arguments[0]);
+    Recorder::TellBeforeModule();
+  }
   const bool recorded = Begin(arguments[0]);
   PyObject* const result = g_original(function, arguments, flags, names);
   t_modules.Shrink(depth);

@@ -40,6 +40,9 @@ constexpr uint64_t kMostLookedFor = 64;
 // At most this many of the modules around a module are tried as its model.
 constexpr size_t kMostTried = 64;
 
+// At most this many modules are known to be parts of no other one.
+constexpr size_t kMostTops = 64;
+
 // At most this many models without parts pass their names on when they are gone.
 constexpr size_t kMostNamesLeft = 64;
 
@@ -70,6 +73,12 @@ std::map<ModelNumber, Model>& Models() {
 std::unordered_map<PyObject*, std::vector<Place>>& Places() {
   static auto* const places = new std::unordered_map<PyObject*, std::vector<Place>>();
   return *places;
+}
+
+// Weak references to modules that were parts of no other one when all objects were searched last.
+std::vector<PyObject*>& Tops() {
+  static auto* const tops = new std::vector<PyObject*>();
+  return *tops;
 }
 
 // Borrowed; null where the module has no such dictionary (one of TorchScript).
@@ -259,15 +268,21 @@ std::vector<PyObject*> Above(PyObject* module, const Parents& parents, PyObject*
 // The outermost module that lies on all ways down to `module`; null if there is none.
 PyObject* TopOf(PyObject* module, PyTypeObject* module_class) {
   Parents parents;
+  std::vector<PyObject*> modules;
   std::unordered_map<PyTypeObject*, bool> classes;
   for (PyObject* object : CollectedObjects()) {
     if (!IsModule(Py_TYPE(object), module_class, &classes)) continue;
+    modules.push_back(object);
     AnyChild(object, [&](Py_ssize_t, PyObject* child) {
       parents[child].push_back(object);
       return false;
     });
   }
   const auto is_top = [&parents](PyObject* each) { return !parents.contains(each); };
+  for (PyObject* const old : std::exchange(Tops(), {})) Py_XDECREF(old);
+  for (size_t i = 0; i < modules.size() && Tops().size() < kMostTops; ++i) {
+    if (is_top(modules[i])) Tops().push_back(WeakReference(modules[i]));
+  }
   const std::vector<PyObject*> above = Above(module, parents, nullptr);
   const size_t most = std::min(above.size(), kMostTried);
   for (size_t i = above.size(); i-- > above.size() - most;) {
@@ -280,7 +295,9 @@ PyObject* TopOf(PyObject* module, PyTypeObject* module_class) {
 // Whether to look for the parents of an unknown module. One that only its caller holds has none.
 bool LooksForParents(PyObject* module) {
   static uint64_t looked_for = 0;
-  return Py_REFCNT(module) > 1 && (++looked_for <= kMostLookedFor || std::has_single_bit(looked_for));
+  const auto is_it = [&](PyObject* top) { return ReferredTo(top) == module; };
+  if (Py_REFCNT(module) <= 1 || std::any_of(Tops().begin(), Tops().end(), is_it)) return false;
+  return (++looked_for <= kMostLookedFor || std::has_single_bit(looked_for));
 }
 
 }  // namespace
@@ -301,6 +318,10 @@ ModulePlace PlaceOf(PyObject* module, PyTypeObject* module_class, ModelNumber ar
   const ModelNumber number = AddModel(top == nullptr ? module : top);
   place = KnownPlace(number, module);
   return place.has_value() ? *std::move(place) : ModulePlace{number, Models()[number].name, ""};
+}
+
+void LookForPlace(PyObject* module, PyTypeObject* module_class) {
+  if (!Places().contains(module)) PlaceOf(module, module_class, 0, nullptr);
 }
 
 }  // namespace torchtrace::torch_dialect

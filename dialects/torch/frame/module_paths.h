@@ -30,6 +30,9 @@ using ModulesApart = std::set<std::pair<ModelNumber, PyObject*>>;
 // `around`: the model of the enclosing module call, or 0. `module_class`: torch.nn.Module.
 ModulePlace PlaceOf(PyObject* module, PyTypeObject* module_class, ModelNumber around, ModulesApart* apart);
 
+// Finds the place of a module that was never seen, which may take long, before the module's outermost call begins.
+void LookForPlace(PyObject* module, PyTypeObject* module_class);
+
 }  // namespace torchtrace::torch_dialect
 
 #endif  // TORCHTRACE_DIALECTS_TORCH_FRAME_MODULE_PATHS_H_

@@ -2,8 +2,10 @@
 
 #include <c10/core/StorageImpl.h>
 #include <c10/core/TensorImpl.h>
+#include <structmember.h>
 
 #include <cstdint>
+#include <new>
 #include <optional>
 #include <vector>
 
@@ -12,6 +14,7 @@
 #include "dialects/torch/memory/noted_memory.h"
 #include "serialize/model/memory_event.h"
 #include "tracer/cpython/objects.h"
+#include "tracer/record/recorder.h"
 
 namespace torchtrace::torch_dialect {
 namespace {
@@ -20,18 +23,6 @@ std::optional<MemoryDevice> RecordedDevice(c10::Device device) {
   if (device.is_cpu()) return MemoryDevice();
   if (device.is_cuda()) return MemoryDevice{MemoryKind::kCuda, static_cast<uint32_t>(device.index())};
   return std::nullopt;
-}
-
-void NoteParameter(PyObject* object) {
-  const at::Tensor* const tensor = TensorOfPython(object);
-  if (tensor == nullptr) return;
-  const c10::TensorImpl& impl = *tensor->unsafeGetTensorImpl();
-  if (!impl.has_storage() || !impl.unsafe_storage()) return;
-  c10::StorageImpl* const storage = impl.unsafe_storage().unsafeGetStorageImpl();
-  const std::optional<MemoryDevice> device = RecordedDevice(storage->device());
-  const void* const address = storage->_mutable_data_ptr_no_checks().get();
-  if (!device.has_value() || address == nullptr) return;
-  NoteMemory({.device = *device, .address = reinterpret_cast<uintptr_t>(address)});
 }
 
 template <typename Visit>
@@ -46,6 +37,45 @@ void ForEachItem(PyObject* list, const Visit& visit) {
   if (list == nullptr || !PyList_Check(list)) return;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) visit(PyList_GET_ITEM(list, i));
 }
+
+// Calls `visit` with what the object's slots and attributes are.
+template <typename Visit>
+void ForEachAttribute(PyObject* object, const Visit& visit) {
+  for (const PyTypeObject* type = Py_TYPE(object); type != nullptr; type = type->tp_base) {
+    if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) break;
+    for (const PyMemberDef* slot = type->tp_members; slot != nullptr && slot->name != nullptr; ++slot) {
+      if (slot->type != T_OBJECT_EX) continue;
+      PyObject* const value = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + slot->offset);
+      if (value != nullptr) visit(value);
+    }
+  }
+  if (const InlineAttributes attributes(object); attributes.there()) {
+    for (Py_ssize_t i = 0; i < attributes.count(); ++i) {
+      if (attributes.value(i) != nullptr) visit(attributes.value(i));
+    }
+  } else if (PyObject** const dict = _PyObject_GetDictPtr(object); dict != nullptr) {
+    ForEachValue(*dict, visit);
+  }
+}
+
+// How deep tensors without memory of their own, such as DTensor, may hold others.
+constexpr int kMostDepth = 4;
+
+void NoteParameterIn(PyObject* object, int depth) {
+  const at::Tensor* const tensor = TensorOfPython(object);
+  if (tensor == nullptr) return;
+  const c10::TensorImpl& impl = *tensor->unsafeGetTensorImpl();
+  c10::StorageImpl* const storage =
+      impl.has_storage() && impl.unsafe_storage() ? impl.unsafe_storage().unsafeGetStorageImpl() : nullptr;
+  const void* const address = storage == nullptr ? nullptr : storage->_mutable_data_ptr_no_checks().get();
+  if (address == nullptr) {
+    if (depth < kMostDepth) ForEachAttribute(object, [depth](PyObject* inner) { NoteParameterIn(inner, depth + 1); });
+  } else if (const std::optional<MemoryDevice> device = RecordedDevice(storage->device()); device.has_value()) {
+    NoteMemory({.device = *device, .address = reinterpret_cast<uintptr_t>(address)});
+  }
+}
+
+void NoteParameter(PyObject* object) { NoteParameterIn(object, 0); }
 
 // A module may be in several others, and in itself.
 void NoteModules(PyObject* outermost) {
@@ -64,10 +94,14 @@ void NoteModules(PyObject* outermost) {
 }  // namespace
 
 void NoteParametersOf(PyObject* object) {
-  ForEachItem(InstanceAttribute(object, "param_groups"), [](PyObject* group) {
-    if (PyDict_Check(group)) ForEachItem(FindInDict(group, "params"), NoteParameter);
-  });
-  NoteModules(object);
+  try {
+    ForEachItem(InstanceAttribute(object, "param_groups"), [](PyObject* group) {
+      if (PyDict_Check(group)) ForEachItem(FindInDict(group, "params"), NoteParameter);
+    });
+    NoteModules(object);
+  } catch (const std::bad_alloc&) {  // the program goes on
+    Recorder::Get()->Stop(kNoMemory);
+  }
 }
 
 }  // namespace torchtrace::torch_dialect

@@ -31,14 +31,14 @@ void StepCount::SeeModule() {
 
 bool StepCount::BeginModule(const void* thread) {
   SeeModule();
-  if (module_.thread != nullptr || !ByModules()) return false;
+  if (module_.thread != nullptr || (!ByModules() && stepped_)) return false;
   module_ = {thread, nullptr, ++order_};
   return true;
 }
 
 bool StepCount::BeginStep(const void* thread, const void* optimizer) {
-  if (on_ == StepOn::kForward || step_.thread != nullptr) return false;
-  optimizers_ = true;
+  if (step_.thread != nullptr) return false;
+  if (optimizer != nullptr) optimizers_ = stepped_ = true;
   if (BeginFirst(StepKind::kStep)) Changed();
   step_ = {thread, optimizer, ++order_};
   return true;
@@ -52,22 +52,16 @@ void StepCount::End(const void* thread, bool returned) {
   if (!returned) return;
   if (!is_step) {
     // An optimizer may have stepped within the call.
-    if (on_ == StepOn::kForward || !decided_) EndStep(on_ == StepOn::kForward ? StepKind::kStep : StepKind::kForward);
+    if (ByModules()) EndStep(on_ == StepOn::kForward ? StepKind::kStep : StepKind::kForward);
   } else if (optimizer == nullptr || decides_(optimizer)) {
-    stepped_since_update_ = true;
     EndStep(StepKind::kStep);
   }
-}
-
-void StepCount::UpdateScale() {
-  if (on_ != StepOn::kAuto && on_ != StepOn::kOptimizer) return;
-  if (!std::exchange(stepped_since_update_, false)) EndStep(StepKind::kStep);
 }
 
 void StepCount::Forget() {
   marks_ = StepMarks();
   decided_ = false;
-  stepped_since_update_ = false;
+  stepped_ = false;
   module_ = step_ = UnderWay();
 }
 

@@ -25,18 +25,19 @@ class StepCount {
 
   // An optimizer was made.
   void SeeOptimizer() { optimizers_ = true; }
+  // One is about to step.
+  void SeeStep() { stepped_ = true; }
 
   // A module is about to be called, which begins the first step. BeginModule does the same.
   void SeeModule();
 
   // Before calls; `thread` identifies the calling one. True: End follows. Calls in another of their kind, or while
-  // another thread is in one, end no step.
+  // another thread is in one, end no step. Modules begin as long as they end steps, or no optimizer has stepped.
   bool BeginModule(const void* thread);
+  // `optimizer`: what steps, itself or by a gradient scaler, which may skip it; null: another API is called.
   bool BeginStep(const void* thread, const void* optimizer);
   // After the thread's innermost such call. `returned`: without an exception.
   void End(const void* thread, bool returned);
-  // The gradient scaler is updated: the step is skipped unless an optimizer has stepped since the last time.
-  void UpdateScale();
 
   // In a forked process, whose steps are its own.
   void Forget();
@@ -58,7 +59,7 @@ class StepCount {
   StepMarks marks_;
   bool decided_ = false;
   bool optimizers_ = false;
-  bool stepped_since_update_ = false;
+  bool stepped_ = false;
   UnderWay module_, step_;
   uint64_t order_ = 0;
 };

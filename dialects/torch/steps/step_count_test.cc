@@ -82,26 +82,33 @@ TEST(StepCountTest, ACallThatRaisesEndsNone) {
   EXPECT_TRUE(at.count.BeginStep(&kThread, &kFirst));
 }
 
-TEST(StepCountTest, ASkippedStepCounts) {
+TEST(StepCountTest, AStepInAScalersIsOne) {
   Counted at(StepOn::kAuto);
-  at.count.UpdateScale();
-  EXPECT_EQ(at.steps(), 2u);
+  ASSERT_TRUE(at.count.BeginStep(&kThread, &kFirst));
   at.Step();
-  at.count.UpdateScale();
-  EXPECT_EQ(at.steps(), 3u);
-  at.count.UpdateScale();
-  EXPECT_EQ(at.steps(), 4u);
+  at.count.End(&kThread, true);
+  EXPECT_EQ(at.steps(), 2u);
+}
+
+TEST(StepCountTest, ModulesBeginUntilAnOptimizerSteps) {
+  for (const StepOn on : {StepOn::kOptimizer, StepOn::kApi}) {
+    Counted at(on);
+    ASSERT_TRUE(at.count.BeginModule(&kThread));
+    EXPECT_FALSE(at.count.BeginModule(&kThread));
+    at.count.End(&kThread, true);
+    EXPECT_EQ(at.steps(), 1u);
+    on == StepOn::kApi ? at.count.SeeStep() : at.Step();
+    EXPECT_FALSE(at.count.BeginModule(&kThread));
+  }
 }
 
 TEST(StepCountTest, OneThingAlone) {
   Counted forward(StepOn::kForward);
-  forward.Step();
   forward.Forward();
   EXPECT_EQ(forward.steps(), 2u);
   EXPECT_EQ(forward.forwards(), 0u);
   Counted api(StepOn::kApi);
   api.Forward();
-  api.count.UpdateScale();
   EXPECT_EQ(api.steps(), 1u);
   api.Step(nullptr);
   EXPECT_EQ(api.steps(), 2u);

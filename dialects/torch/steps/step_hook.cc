@@ -27,8 +27,6 @@ using python_dialect::CallArguments;
 using python_dialect::kStepLayer;
 using python_dialect::TracedApi;
 
-constexpr char kUpdateScale[] = "torch._amp_update_scale_";
-
 StepOn ParseStepOn(const std::string& text) {
   if (text == kStepOnAuto) return StepOn::kAuto;
   if (text == kStepOnOptimizer) return StepOn::kOptimizer;
@@ -39,6 +37,15 @@ StepOn ParseStepOn(const std::string& text) {
 PyObject* AttributeOf(const char* module, const char* name) {
   PyObject* const imported = ImportedModule(module);
   return imported == nullptr ? nullptr : InstanceAttribute(imported, name);
+}
+
+// A method in Python of a class there; null: there is none.
+PyObject* MethodOf(const char* module, const char* type, const char* name) {
+  PyObject* const found = AttributeOf(module, type);
+  PyObject* const method = found == nullptr || !PyType_Check(found)
+                               ? nullptr
+                               : FindInDict(DictOf(reinterpret_cast<PyTypeObject*>(found)), name);
+  return method != nullptr && PyFunction_Check(method) ? method : nullptr;
 }
 
 // The code of the function that the library puts around each optimizer's `step` (Optimizer.profile_hook_step); null: it
@@ -60,6 +67,7 @@ PyObject* FindWrapperCode(PyTypeObject* optimizer) {
 class DecidingOptimizer {
  public:
   bool Is(const void* optimizer) {
+    if (std::exchange(forgotten_, false)) Forget();
     if (weak_ != nullptr) {
       PyObject* const living = PyWeakref_GET_OBJECT(weak_);
       if (living == optimizer) return true;
@@ -74,9 +82,12 @@ class DecidingOptimizer {
     return true;
   }
   void Forget() { Py_CLEAR(weak_); }
+  // In a forked process, perhaps without the GIL: it has an optimizer of its own.
+  void ForgetLater() { forgotten_ = true; }
 
  private:
   PyObject* weak_ = nullptr;
+  bool forgotten_ = false;
 };
 
 // Never freed: calls may be under way when the hook is uninstalled.
@@ -86,10 +97,11 @@ struct Steps {
   PyObject* wrapper_code = nullptr;  // the library's function holds it
   python_dialect::FunctionPatches functions;
   void (*begins)(PyObject* object) = nullptr;
+  bool by_optimizers = false;  // end steps
   const TracedApi* of_module = nullptr;
   const TracedApi* of_optimizer = nullptr;
   const TracedApi* of_wrapping = nullptr;
-  const TracedApi* of_scale = nullptr;
+  const TracedApi* of_scaled = nullptr;
 };
 Steps& TheSteps() {
   static auto* const steps = new Steps;
@@ -113,11 +125,8 @@ class StepObserver final : public python_dialect::EntryDialect {
     const void* const thread = PyThreadState_Get();
     PyObject* const first = arguments.count == 0 ? nullptr : arguments.positional[0];
     if (&api == steps.of_module) return steps.count.BeginModule(thread) && Tell(first);
-    if (&api == steps.of_optimizer) return first != nullptr && steps.count.BeginStep(thread, first) && Tell(first);
-    if (&api == steps.of_scale) {
-      steps.count.UpdateScale();
-      return false;
-    }
+    if (&api == steps.of_optimizer) return first != nullptr && BeginStep(thread, first);
+    if (&api == steps.of_scaled) return arguments.count > 1 && BeginStep(thread, arguments.positional[1]);
     if (&api != steps.of_wrapping) return steps.count.BeginStep(thread, nullptr);
     if (first != nullptr) EnterStep(first, Wrapped(arguments));
     return false;
@@ -126,9 +135,7 @@ class StepObserver final : public python_dialect::EntryDialect {
   void CountGetter() override {}
 
   absl::StatusOr<const TracedApi*> Api(PyObject* object, const std::string& name) override {
-    const TracedApi* const api = python_dialect::MakeTracedApi(kStepLayer, name, object);
-    if (name == kUpdateScale) TheSteps().of_scale = api;
-    return api;
+    return python_dialect::MakeTracedApi(kStepLayer, name, object);
   }
   void NoteNotSeen(const std::string& text) override {
     const size_t colon = text.find(": ");
@@ -139,6 +146,14 @@ class StepObserver final : public python_dialect::EntryDialect {
   static bool Tell(PyObject* object) {
     if (TheSteps().begins != nullptr && object != nullptr) TheSteps().begins(object);
     return true;
+  }
+
+  static bool BeginStep(const void* thread, PyObject* optimizer) {
+    Steps& steps = TheSteps();
+    if (steps.by_optimizers) return steps.count.BeginStep(thread, optimizer) && Tell(optimizer);
+    steps.count.SeeStep();
+    Tell(optimizer);
+    return false;
   }
 
   // The second argument of functools.update_wrapper(wrapper, wrapped, ...).
@@ -162,27 +177,32 @@ class StepHook final : public TracingHook {
 
   absl::Status Install() override {
     static auto* const observer = new StepObserver;
-    static const int forks = pthread_atfork(nullptr, nullptr, [] { TheSteps().count.Forget(); });
+    static const int forks = pthread_atfork(nullptr, nullptr, [] {
+      TheSteps().count.Forget();
+      TheSteps().deciding.ForgetLater();
+    });
     static_cast<void>(forks);
     Steps& steps = TheSteps();
     const StepOn on = ParseStepOn(step_on_);
     steps.deciding.Forget();
     steps.begins = begins_;
+    steps.by_optimizers = on == StepOn::kAuto || on == StepOn::kOptimizer;
     steps.count = StepCount(
         on, [](const void* optimizer) { return TheSteps().deciding.Is(optimizer); },
         [](const StepMarks& marks, bool decided) { Recorder::Get()->SetSteps(marks, decided); });
     steps.of_module = python_dialect::MakeTracedApi(kStepLayer, "torch.nn.Module.__call__", Py_None);
     steps.of_optimizer = python_dialect::MakeTracedApi(kStepLayer, "torch.optim.Optimizer.step", Py_None);
     steps.of_wrapping = python_dialect::MakeTracedApi(kStepLayer, "functools.update_wrapper", Py_None);
+    steps.of_scaled = python_dialect::MakeTracedApi(kStepLayer, "torch.amp.GradScaler.step", Py_None);
     std::vector<std::string> names;
     if (on == StepOn::kApi) names.push_back(step_on_);
-    if (on == StepOn::kAuto || on == StepOn::kOptimizer) names.emplace_back(kUpdateScale);
     entries_ = std::make_shared<python_dialect::NativeEntries>(
         observer, python_dialect::EntryOptions{.level = kStepLayer, .names = std::move(names)});
     if (absl::Status status = entries_->Install(); !status.ok()) return status;
     EnterModules();
     Recorder::SetBeforeModule([] { TheSteps().count.SeeModule(); });
-    if (on == StepOn::kAuto || on == StepOn::kOptimizer) EnterOptimizers();
+    if (steps.by_optimizers || begins_ != nullptr) EnterOptimizers();
+    if (steps.by_optimizers) EnterScalers();
     return absl::OkStatus();
   }
 
@@ -197,13 +217,17 @@ class StepHook final : public TracingHook {
 
  private:
   void EnterModules() {
-    PyObject* const type = AttributeOf("torch.nn.modules.module", "Module");
-    PyObject* const call = type == nullptr || !PyType_Check(type)
-                               ? nullptr
-                               : FindInDict(DictOf(reinterpret_cast<PyTypeObject*>(type)), "__call__");
-    if (call == nullptr || !PyFunction_Check(call) ||
-        !PatchCallable(kStepLayer, call, TheSteps().of_module, &patches_)) {
+    PyObject* const call = MethodOf("torch.nn.modules.module", "Module", "__call__");
+    if (call == nullptr || !PatchCallable(kStepLayer, call, TheSteps().of_module, &patches_)) {
       Recorder::Get()->NoteNotSeen("steps: torch.nn.Module.__call__ is not as expected");
+    }
+  }
+
+  // A gradient scaler's `step` calls this, by C code, for each optimizer that it may skip.
+  void EnterScalers() {
+    PyObject* const step = MethodOf("torch.amp.grad_scaler", "GradScaler", "_maybe_opt_step");
+    if (step == nullptr || !PatchCallable(kStepLayer, step, TheSteps().of_scaled, &patches_)) {
+      Recorder::Get()->NoteNotSeen("steps: torch.amp.GradScaler.step is not as expected");
     }
   }
 

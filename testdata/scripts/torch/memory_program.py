@@ -1,14 +1,16 @@
 """Allocates and frees, in a step that PyTorch's profiler watches too, on another thread, and in a forked process.
 
-At the end modules that are in each other, with many parameters, are called often.
+Modules that are in each other, with many parameters, are called often.
 """
 
+import gc
 import json
 import os
 import threading
 
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
+from torch.testing._internal.two_tensor import TwoTensor
 
 torch.manual_seed(0)
 
@@ -35,6 +37,24 @@ optimizer = torch.optim.Adam(model.parameters())
 x, y = torch.randn(64, 256), torch.randint(10, (64,))
 
 
+# As long as no optimizer has stepped, the parameters of what is called are looked for.
+outermost = torch.nn.Identity()
+outermost.layers = torch.nn.ModuleList(torch.nn.Identity() for _ in range(50))
+outermost.many = torch.nn.ParameterList(torch.zeros(1) for _ in range(500))
+for layer in outermost.layers:
+    layer.outermost = outermost
+    layer.layers = outermost.layers
+for _ in range(200):
+    outermost(x)
+del outermost, layer
+gc.collect()
+
+# A tensor without memory of its own, which holds two, one of them in another one.
+inner = [torch.ones(1000), torch.ones(1000)]
+around = torch.nn.Identity()
+around.parameter = torch.nn.Parameter(TwoTensor(inner[0], TwoTensor(*inner)))
+around(x)
+
 leaked = []
 
 
@@ -51,15 +71,6 @@ step()
 with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
     with record_function("the step"):
         step()
-# No step.
-with torch.no_grad():
-    outermost = torch.nn.Identity()
-    outermost.layers = torch.nn.ModuleList(torch.nn.Identity() for _ in range(50))
-    outermost.many = torch.nn.ParameterList(torch.zeros(1) for _ in range(500))
-    for layer in outermost.layers:
-        layer.outermost = outermost
-    for _ in range(200):
-        outermost(x)
 events = profiler.profiler.kineto_results.events()
 used = [event.nbytes() for event in events if event.name() == "[memory]"]
 state = sum(value.nbytes for values in optimizer.state.values() for value in values.values())
@@ -70,7 +81,7 @@ print(
             "allocated": sum(bytes for bytes in used if bytes > 0),
             "state": state,
             "gradients": gradients,
-            "parameters": sum(parameter.nbytes for parameter in model.parameters()),
+            "parameters": sum(each.nbytes for each in [*model.parameters(), *inner]),
         }
     )
 )

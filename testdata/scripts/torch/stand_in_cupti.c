@@ -1,5 +1,6 @@
 // A stand-in for libcupti, whose "device" runs what is launched at once: records as CUDA 12 writes them, in buffers
 // that it asks its client for.
+#include <sched.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +31,7 @@ static char launches_recorded, driver_launches_recorded;
 static uint8_t* buffer;
 static size_t room, used, dropped;
 static uint32_t correlation;
-static volatile int lock;
+static volatile int lock, held;
 static __thread uint64_t ids[kDepth];
 static __thread int depth;
 
@@ -87,6 +88,7 @@ static size_t bytes_of(const uint8_t* record) {
   return kind == kKernel ? 208 : kind == kMemcpy ? 88 : kind == kRuntime || kind == kDriver ? 40 : 24;
 }
 int cuptiActivityGetNextRecord(uint8_t* from, size_t valid, uint8_t** record) {
+  while (held) sched_yield();
   uint8_t* const next = *record == NULL ? from : *record + bytes_of(*record);
   if (next >= from + valid) return 12;
   return *record = next, 0;
@@ -98,6 +100,10 @@ static void append(const uint8_t* record) {
   if (buffer == NULL) {
     size_t most;
     requested(&buffer, &room, &most);
+  }
+  if (buffer == NULL) {
+    ++dropped;
+    return;
   }
   memcpy(buffer + used, record, bytes);
   used += bytes;
@@ -162,6 +168,8 @@ void stand_in_launch(int kind, int device, int stream, uint64_t ns, uint64_t byt
   release();
 }
 void stand_in_drop(int records) { dropped += records; }
+// Its client's reader stays in a buffer.
+void stand_in_hold(int now) { held = now; }
 int stand_in_enabled(void) {
   int count = launches_recorded + driver_launches_recorded;
   for (int i = 0; i < kKinds; ++i) count += enabled[i];

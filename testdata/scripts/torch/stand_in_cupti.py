@@ -102,4 +102,9 @@ os.waitpid(child, 0)
 torch.ops.stand_in.launch(x, 0)  # doesn't end
 library.stand_in_drop(2)
 torch.ops.stand_in.launch(x, 2000)
+library.stand_in_hold(1)
+library.stand_in_launch(
+    KERNEL, 0, 7, 77, 0, NAME, 400_000, 0
+)  # in no call, more than there is room for
+library.stand_in_hold(0)
 print("end")
