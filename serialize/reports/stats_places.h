@@ -103,15 +103,16 @@ class StatsPlaces {
   struct StepsOfTrace {
     size_t trace;
     StepTimes times;
-    std::map<std::pair<uint32_t, uint64_t>, PlaceId> places;   // by process and number
-    std::map<std::pair<uint32_t, std::string>, size_t> named;  // by process and name
+    std::map<std::pair<uint32_t, uint64_t>, PlaceId> places;              // by process and number
+    absl::flat_hash_map<std::pair<uint32_t, std::string>, size_t> named;  // by process and name
 
     std::optional<int64_t> WallOf(uint32_t process, uint64_t number) const;
   };
   PlaceId NumberStep(const ProgramStep& step, size_t of_its_name);
   std::vector<std::unique_ptr<StepsOfTrace>> steps_;
-  std::map<std::pair<std::string, size_t>, PlaceId> step_places_;  // by name, and which of that name in its process
-  std::map<size_t, std::shared_ptr<const ModuleOwners>> owners_;   // by trace
+  // By name, and which of that name it is in its process.
+  absl::flat_hash_map<std::pair<std::string, size_t>, PlaceId> step_places_;
+  std::map<size_t, std::shared_ptr<const ModuleOwners>> owners_;  // by trace
 };
 
 }  // namespace torchtrace

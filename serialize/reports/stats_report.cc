@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -133,6 +132,7 @@ Elements ElementsIn(const Config& config) {
 struct GlobalConfig {
   std::string_view identity;
   ConfigHead head;
+  uint32_t api = 0;  // equal for configs of one API and level
   uint32_t row = 0;  // index into rows_, if rows are not places
   ConfigCost cost = {};
   CallTotal all = {};
@@ -267,17 +267,20 @@ class StatsReport {
       notes.push_back(absl::StrCat(traces_[trace].name, ": ", Counted(calls, "call has", "calls have"),
                                    " no times, and ", calls == 1 ? "is" : "are", " left out of their sums"));
     }
+    for (const StatsTrace& each : traces_) {
+      if (!memory_) break;
+      for (const std::string& text : NotSeen(*each.trace, "memory ")) {
+        notes.push_back(absl::StrCat(each.name, ": not seen: ", text));
+      }
+    }
     return notes;
   }
 
  private:
-  // The totals of a place in all traces or in one. Configs and APIs are sets, to merge several.
+  // The totals of a place in all traces or in one. Places may be many, as steps are.
   struct Tally {
     CallTotal total;
-    absl::flat_hash_set<size_t> configs;  // indices into configs_
-    absl::flat_hash_set<std::pair<int, std::string_view>> apis;
-
-    Cells cells() const { return {total, configs.size(), apis.size(), total.cost.cost}; }
+    std::vector<uint32_t> configs;  // indices into configs_, ascending
   };
   struct PlaceRow {
     Tally all;
@@ -375,20 +378,29 @@ class StatsReport {
       if (total.total.calls == 0) continue;
       PlaceRow& row = place_rows_[place];
       AddToTally(total, ids, &row.all);
-      if (!side_by_side_) continue;
-      row.traces.resize(traces_.size());
-      AddToTally(total, ids, &row.traces[number]);
+      if (side_by_side_) {
+        row.traces.resize(traces_.size());
+        AddToTally(total, ids, &row.traces[number]);
+      }
+      totals->places[place].configs = {};
     }
     return absl::OkStatus();
   }
 
   void AddToTally(const PlaceTotal& total, const std::vector<size_t>& ids, Tally* tally) const {
     tally->total.Add(total.total);
-    for (const ConfigId id : total.configs) {
-      if (!tally->configs.insert(ids[id]).second) continue;
-      const ConfigHead& head = configs_[ids[id]].head;
-      tally->apis.insert({head.level, head.api});
-    }
+    std::vector<uint32_t> configs(tally->configs);
+    for (const ConfigId id : total.configs) configs.push_back(static_cast<uint32_t>(ids[id]));
+    std::sort(configs.begin(), configs.end());
+    tally->configs.assign(configs.begin(), std::unique(configs.begin(), configs.end()));
+  }
+
+  Cells CellsOf(const Tally& tally) const {
+    std::vector<uint32_t> apis;
+    for (const uint32_t config : tally.configs) apis.push_back(configs_[config].api);
+    std::sort(apis.begin(), apis.end());
+    const auto count = static_cast<uint64_t>(std::unique(apis.begin(), apis.end()) - apis.begin());
+    return {tally.total, tally.configs.size(), count, tally.total.cost.cost};
   }
 
   size_t FindConfig(std::string_view identity) {
@@ -404,6 +416,7 @@ class StatsReport {
     const auto [at, fresh] = config_index_.try_emplace(identity, configs_.size());
     if (fresh) {
       GlobalConfig& config = configs_.emplace_back(GlobalConfig{identity, ReadConfigHead(identity)});
+      config.api = api_index_.try_emplace({config.head.level, config.head.api}, api_index_.size()).first->second;
       CallShapes shapes;
       if (costs_) shapes = shape_rules_.Find(ReadableConfig(identity));
       config.cost = shapes.config_cost();
@@ -571,6 +584,7 @@ class StatsReport {
         }
       }
     }
+    rows_.reserve(rows_.size() + place_rows_.size());
     for (PlaceId place = 0; place < place_rows_.size(); ++place) {
       PlaceRow& from = place_rows_[place];
       const StatsPlace& labels = places_.all()[place];
@@ -579,12 +593,12 @@ class StatsReport {
       row.text_label = labels.text;
       row.number = labels.number;
       row.order = place;
-      row.all = from.all.cells();
+      row.all = CellsOf(from.all);
       row.all.wall_ns = labels.wall_ns;
       from.traces.resize(columns);
       row.all.divided = !labels.optimizer;
       for (size_t i = 0; i < columns; ++i) {
-        row.traces.push_back(from.traces[i].cells());
+        row.traces.push_back(CellsOf(from.traces[i]));
         row.traces.back().divided = !labels.optimizer;
         if (const auto wall = labels.walls_ns.find(i); wall != labels.walls_ns.end()) {
           row.traces.back().wall_ns = wall->second;
@@ -935,9 +949,10 @@ class StatsReport {
   ShapeRules shape_rules_;
   std::vector<PlaceRow> place_rows_;  // by PlaceId
   std::vector<GlobalConfig> configs_;
-  std::deque<std::string> coarse_;                              // owns coarsened identities
-  absl::flat_hash_map<std::string_view, size_t> config_index_;  // identities into configs_
-  absl::flat_hash_map<std::string, uint32_t> row_index_;        // into rows_
+  std::deque<std::string> coarse_;                                             // owns coarsened identities
+  absl::flat_hash_map<std::string_view, size_t> config_index_;                 // identities into configs_
+  absl::flat_hash_map<std::pair<int, std::string_view>, uint32_t> api_index_;  // GlobalConfig::api
+  absl::flat_hash_map<std::string, uint32_t> row_index_;                       // into rows_
   bool has_times_ = false;
   bool has_device_ = false;
   std::vector<int64_t> device_ns_;                    // of each trace

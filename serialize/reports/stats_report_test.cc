@@ -744,10 +744,11 @@ TEST(StatsReport, WhyThereIsNothing) {
   FakeTrace trace;
   trace.Call(MakeConfig(2, "aten::f"));
   trace.process(0).known.not_seen = {"steps 9: the program had none", "steps: nobody imported nosuch",
-                                     "device times: this torch has loaded no CUPTI"};
+                                     "device times: this torch has loaded no CUPTI", "memory on the CPU: not seen"};
+  std::vector<std::string> notes;
   const auto error = [&](const StatsOptions& options) {
     std::ostringstream out;
-    return std::string(WriteStats({{&trace, "t"}}, options, &out).message());
+    return std::string(WriteStats({{&trace, "t"}}, options, &out, &notes).message());
   };
   StatsOptions options;
   options.grouping.by = StatsBy::kStep;
@@ -757,6 +758,15 @@ TEST(StatsReport, WhyThereIsNothing) {
   options.grouping.by = StatsBy::kApi;
   options.sort = StatsSort::kDevice;
   EXPECT_EQ(error(options), "cannot sort by device time: this torch has loaded no CUPTI");
+  trace.process(0).known.memory = true;
+  options.sort = StatsSort::kMemory;
+  EXPECT_EQ(error(options), "");
+  EXPECT_THAT(notes, ElementsAre("t: not seen: memory on the CPU: not seen"));
+  FakeTrace empty;
+  std::ostringstream out;
+  StatsOptions by_step;
+  by_step.grouping.by = StatsBy::kStep;
+  EXPECT_EQ(WriteStats({{&empty, "t"}}, by_step, &out).message(), "t has no steps: no call was recorded");
 }
 
 TEST(StatsReport, AClosureIsNotTheOptimizers) {

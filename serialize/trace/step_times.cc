@@ -24,7 +24,10 @@ bool TellsOfSteps(const ProcessMetadata& known) {
 }
 
 std::string NoSteps(std::string_view who_has, const Trace& trace) {
-  const std::string why = WhyNotSeen(trace, "steps");
+  const std::vector<ProcessInfo>& processes = trace.processes();
+  const bool empty =
+      std::all_of(processes.begin(), processes.end(), [](const ProcessInfo& process) { return process.calls == 0; });
+  const std::string why = empty ? "no call was recorded" : WhyNotSeen(trace, "steps");
   return std::string(who_has) + " no steps: " +
          (why.empty() ? "no optimizer stepped, no nn.Module was called, and torchtrace.annotate(step=N) named none "
                         "(see docs/STATS.md)"
