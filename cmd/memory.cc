@@ -46,9 +46,11 @@ int RunMemory(const std::vector<std::string>& args) {
   const absl::StatusOr<std::unique_ptr<Trace>> trace = progress.Open(path);
   if (!trace.ok()) return Fail(kExitTrouble, trace.status());
   StandardOutput out;
-  const absl::Status written = WriteMemory(trace->get(), path, options, &out);
+  std::vector<std::string> notes;
+  const absl::Status written = WriteMemory(trace->get(), path, options, &out, &notes);
   Remarks remarks;
   if (written.ok()) remarks.Add(path, **trace);
+  remarks.Add(notes);
   const int exit_code = out.Finish(written.ok() ? remarks.Check() : written);
   if (exit_code == kExitOk) remarks.Tell(quiet);
   return exit_code;

@@ -23,6 +23,7 @@ synopses, which are compared with --help.
 """
 
 import itertools
+import json
 import os
 import re
 import shutil
@@ -31,6 +32,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import filelock
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -101,11 +103,18 @@ def compared(line):
 
 
 class Sandbox:
-    """A folder with testdata/, docs/ and tools/ in it, in which commands are run, each once."""
+    """A folder with testdata/, docs/ and tools/ in it, in which commands are run, each once; after
+    those of `earlier`, if that is one."""
 
-    def __init__(self):
-        self.folder = Path(tempfile.mkdtemp(prefix="torchtrace-samples-"))
+    def __init__(self, folder=None, earlier=None):
+        self.folder = folder or Path(tempfile.mkdtemp(prefix="torchtrace-samples-"))
+        self.earlier = earlier
         self.printed = {}
+        if earlier is not None:
+            self.printed = json.loads((earlier / "printed.json").read_text())
+            for made in earlier.iterdir():
+                if made.is_dir() and made.name not in ("testdata", "docs", "tools", "bin"):
+                    shutil.copytree(made, self.folder / made.name, symlinks=True)
         for name in ("testdata", "docs"):
             (self.folder / name).symlink_to(tool.ROOT / name)
         for name in ("tools", "bin"):
@@ -135,11 +144,16 @@ class Sandbox:
                 timeout=600,
             )
             assert done.returncode in (0, 1), f"$ {command}\n{done.stdout}"
-            text = done.stdout.replace(f"{self.folder}/", "").replace(
-                f"{tool.ROOT}/tools/", "tools/"
-            )
+            text = done.stdout.replace(f"{tool.ROOT}/tools/", "tools/")
+            for folder in (self.folder, self.earlier):
+                text = text.replace(f"{folder}/", "")
             self.printed[command] = [line.rstrip() for line in text.splitlines()]
         return self.printed[command]
+
+    def run_blocks(self, page):
+        for _, block in BLOCK.findall(page.read_text()):
+            for command, _ in commands_of(block):
+                self.run(command)
 
     def run_script(self, page, script):
         """With every command of it; 1 is what diff and others exit with."""
@@ -163,8 +177,20 @@ class Sandbox:
 
 
 @pytest.fixture(scope="session")
-def sandbox():
-    made = Sandbox()
+def sandbox(tmp_path_factory, request):
+    """With what README.md makes, which all workers share."""
+    shared = tmp_path_factory.getbasetemp()
+    # pytest-xdist's workers have folders in one.
+    shared = shared.parent if hasattr(request.config, "workerinput") else shared
+    kept = shared / "readme"
+    with filelock.FileLock(shared / "readme.lock"):
+        if not (kept / "printed.json").exists():
+            shutil.rmtree(kept, ignore_errors=True)
+            kept.mkdir()
+            first = Sandbox(kept)
+            first.run_blocks(PAGES[0])
+            (kept / "printed.json").write_text(json.dumps(first.printed))
+    made = Sandbox(earlier=kept)
     yield made
     shutil.rmtree(made.folder)
 
@@ -191,9 +217,6 @@ def check(command, sample, printed):
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_samples(page, sandbox):
-    for _, block in BLOCK.findall(PAGES[0].read_text()):
-        for command, _ in commands_of(block):
-            sandbox.run(command)
     for times, block in BLOCK.findall(page.read_text()):
         for command, sample in commands_of(block):
             printed = sandbox.run(command)

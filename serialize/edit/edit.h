@@ -48,8 +48,8 @@ class TraceWriter {
   // FailedPrecondition on a thread without an open call.
   virtual absl::Status Enter(uint32_t process, uint64_t thread, uint64_t time, std::string_view identity,
                              std::string_view facets) = 0;
-  // For all calls that the thread enters from now on: the program's tags, a JSON object's text or empty, and where it is
-  // in its steps.
+  // For all calls that the thread enters from now on: the program's tags, a JSON object's text or empty, and where it
+  // is in its steps.
   virtual void Tag(uint32_t process, uint64_t thread, std::string_view json, const StepMarks& steps = {}) = 0;
   // For the next call that the thread enters: a stack of that table, or kNoStack.
   virtual void Stack(uint32_t process, uint64_t thread, const StackTable& stacks, StackId stack) = 0;

@@ -68,7 +68,7 @@ struct WrittenThread {
   uint64_t calls = 0;
   uint64_t open_calls = 0;
   uint32_t frame_bytes = 0;  // of the last frame
-  std::string tags;  // of the next call
+  std::string tags;          // of the next call
   StepMarks steps;
   std::string tags_written;  // to the frame
   StepMarks steps_written;

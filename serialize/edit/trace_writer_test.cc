@@ -239,9 +239,9 @@ std::vector<std::pair<uint64_t, std::string>> LaterNotesOf(Trace* trace) {
   const LaterNotesShown shown(trace);
   const absl::Status read = trace->Read([&](const CallRecord& record) {
     if (record.kind == CallRecord::kLater) {
-      later.emplace_back(record.call, absl::StrCat(std::string(record.notes), "|", std::string(record.result.notes),
-                                                   "|", std::string(record.result.written),
-                                                   record.device_work.empty() ? "" : "|device"));
+      later.emplace_back(record.call,
+                         absl::StrCat(std::string(record.notes), "|", std::string(record.result.notes), "|",
+                                      std::string(record.result.written), record.device_work.empty() ? "" : "|device"));
     }
     return absl::OkStatus();
   });

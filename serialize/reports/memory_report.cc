@@ -54,6 +54,13 @@ std::string DeviceName(const MemoryDevice& device) {
 
 std::string Amount(uint64_t bytes) { return absl::StrCat(FormatAmount(static_cast<double>(bytes)), "B"); }
 
+bool HasModules(const Trace& trace) {
+  for (ConfigId id = 0; id < trace.config_count(); ++id) {
+    if (!ModuleLabelOf(trace.identity(id)).empty()) return true;
+  }
+  return false;
+}
+
 class MemoryReport {
  public:
   MemoryReport(Trace* trace, const MemoryOptions& options) : trace_(*trace), options_(options), text_(*trace) {}
@@ -217,7 +224,7 @@ class MemoryReport {
   };
   struct Thread {
     ReusedStack<OpenCall> open;
-    bool is_backward = false;        // autograd's own thread
+    bool is_backward = false;  // autograd's own thread
     // At level 2, an optimizer's step begins and ends with calls of their own.
     uint64_t scoped_step = kNoCall;
     uint64_t scoped_end = kNoCall;  // kNoCall: it was not recorded, and the scope ends when the program's step does
@@ -291,7 +298,8 @@ class MemoryReport {
     const Means& means = MeansOf(record.config);
     Phase own = record.facts.scope == kBackwardScope ? Phase::kBackward : means.phase;
     // Optimizers record no gradients of what they do.
-    if (around.phase == Phase::kOptimizer && (IsModule(record.config) || MakesNode(record.facts))) own = Phase::kClosure;
+    if (around.phase == Phase::kOptimizer && (IsModule(record.config) || MakesNode(record.facts)))
+      own = Phase::kClosure;
     if (own != Phase::kOther && own != around.phase) {
       open.phase = own;
       open.phase_call = record.call;
@@ -327,9 +335,13 @@ class MemoryReport {
   uint64_t StepOf(const CallRecord& record) const {
     const auto& steps = steps_.Of(record.process);
     const auto now = steps.find(step_now_[record.process]);
-    if (now != steps.end() && (!now->second.end_ns.has_value() || record.time_ns < *now->second.end_ns)) {
-      return now->first;
+    if (now != steps.end() && !now->second.end_ns.has_value()) {
+      // Calls are recorded no more since one of its own.
+      const ProcessMetadata& known = trace_.processes()[record.process].known;
+      const bool has_ended = now->first < known.last_steps.at(known.steps_by).number;
+      return has_ended && record.call == kNoCall ? 0 : now->first;
     }
+    if (now != steps.end() && record.time_ns < *now->second.end_ns) return now->first;
     const ProgramStep* const step = steps_.At(record.process, record.time_ns);
     return step == nullptr ? 0 : step->number;
   }
@@ -609,12 +621,22 @@ const Choices<MemoryBy>& MemoryGroupings() {
   return groupings;
 }
 
-absl::Status WriteMemory(Trace* trace, const std::string& name, const MemoryOptions& options, std::ostream* out) {
+absl::Status WriteMemory(Trace* trace, const std::string& name, const MemoryOptions& options, std::ostream* out,
+                         std::vector<std::string>* notes) {
   // Threads' names are complete only after a first pass.
   if (absl::Status s = trace->Count().status(); !s.ok()) return s;
   if (absl::Status s = CheckWeight(*trace, TreeWeight::kMemory, name); !s.ok()) return s;
+  if (options.by == MemoryBy::kLine && !HasStacks(*trace)) return NothingLabelled(LabelBy::kLine, name + " has");
   MemoryReport report(trace, options);
   if (absl::Status s = report.Read(); !s.ok()) return s;
+  if (options.by == MemoryBy::kModule && !HasModules(*trace)) return NothingLabelled(LabelBy::kModule, name + " has");
+  const RunFacts facts = GatherFacts(*trace);
+  for (const std::string& text : facts.not_seen) {
+    if (text.starts_with("memory ")) notes->push_back(absl::StrCat(name, ": not seen: ", text));
+  }
+  for (const std::string& why : facts.stopped) {
+    notes->push_back(absl::StrCat(name, ": memory after the recording ended is missing: ", why));
+  }
   options.json ? report.WriteJson(out) : report.WriteText(out);
   return out->good() ? absl::OkStatus() : absl::AbortedError("cannot write the report on memory");
 }

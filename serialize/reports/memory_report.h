@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <ostream>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "serialize/base/choices.h"
@@ -24,8 +25,10 @@ struct MemoryOptions {
 };
 
 // By process and device. Rows sum to the peak. Reads the trace twice; memory grows with the blocks that live at a time.
-// FailedPrecondition if memory was not recorded, Aborted when `out` fails.
-absl::Status WriteMemory(Trace* trace, const std::string& name, const MemoryOptions& options, std::ostream* out);
+// `notes` gets a sentence for each thing that the figures lack. FailedPrecondition if memory was not recorded, or
+// nothing of what rows are by; Aborted when `out` fails.
+absl::Status WriteMemory(Trace* trace, const std::string& name, const MemoryOptions& options, std::ostream* out,
+                         std::vector<std::string>* notes);
 
 }  // namespace torchtrace
 

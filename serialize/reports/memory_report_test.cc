@@ -41,7 +41,8 @@ void AddStep(FakeTrace* trace) {
 
 json MemoryJson(Trace* trace, MemoryBy by) {
   std::ostringstream out;
-  const absl::Status status = WriteMemory(trace, "t", {by, 0, true}, &out);
+  std::vector<std::string> notes;
+  const absl::Status status = WriteMemory(trace, "t", {by, 0, true}, &out, &notes);
   EXPECT_TRUE(status.ok()) << status;
   return json::parse(out.str())["devices"];
 }
@@ -243,7 +244,23 @@ TEST(MemoryReport, ParametersAndMemoryFromBefore) {
 TEST(MemoryReport, NeedsMemory) {
   FakeTrace trace;
   std::ostringstream out;
-  EXPECT_THAT(WriteMemory(&trace, "t", {}, &out).message(), HasSubstr("t has no memory: record it with"));
+  std::vector<std::string> notes;
+  EXPECT_THAT(WriteMemory(&trace, "t", {}, &out, &notes).message(), HasSubstr("t has no memory: record it with"));
+}
+
+TEST(MemoryReport, TellsWhatItLacks) {
+  FakeTrace trace(json{{"memory", true}});
+  AddStep(&trace);
+  trace.process(0).known.not_seen = {"memory on the CPU: why", "level 3: why"};
+  trace.process(0).known.stopped = "no room";
+  std::ostringstream out;
+  std::vector<std::string> notes;
+  EXPECT_TRUE(WriteMemory(&trace, "t", {}, &out, &notes).ok());
+  EXPECT_THAT(notes, testing::ElementsAre("t: not seen: memory on the CPU: why",
+                                          "t: memory after the recording ended is missing: no room"));
+  EXPECT_THAT(WriteMemory(&trace, "t", {MemoryBy::kModule}, &out, &notes).message(),
+              HasSubstr("t has no calls of modules"));
+  EXPECT_THAT(WriteMemory(&trace, "t", {MemoryBy::kLine}, &out, &notes).message(), HasSubstr("t has no stacks"));
 }
 
 // A call's memory is that of the calls in it, and counts once for calls of the same row.

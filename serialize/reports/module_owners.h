@@ -1,6 +1,6 @@
 // Which module of a model each call of a trace works for: the one that it is in; for a call of a backward pass, the one
-// whose forward call made the autograd node that runs. What an optimizer does belongs to no module; the closure that its
-// step calls is not the optimizer's.
+// whose forward call made the autograd node that runs. What an optimizer does belongs to no module; the closure that
+// its step calls is not the optimizer's.
 
 #ifndef TORCHTRACE_SERIALIZE_REPORTS_MODULE_OWNERS_H_
 #define TORCHTRACE_SERIALIZE_REPORTS_MODULE_OWNERS_H_

@@ -14,7 +14,8 @@
 
 namespace torchtrace {
 
-// Parses each text of Trace::tags once, in however many steps it is; memory grows with these texts. The trace must outlive it. Not thread-safe.
+// Parses each text of Trace::tags once, in however many steps it is; memory grows with these texts. The trace must
+// outlive it. Not thread-safe.
 class ParsedTags {
  public:
   explicit ParsedTags(const Trace* trace) : trace_(trace) {}
@@ -26,7 +27,8 @@ class ParsedTags {
     auto at = parsed_.find(text.data());
     if (at == parsed_.end()) {
       nlohmann::json tags = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-      at = parsed_.emplace(text.data(), tags.is_object() ? std::make_unique<nlohmann::json>(std::move(tags)) : nullptr).first;
+      at = parsed_.emplace(text.data(), tags.is_object() ? std::make_unique<nlohmann::json>(std::move(tags)) : nullptr)
+               .first;
     }
     return at->second.get();
   }

@@ -1071,7 +1071,8 @@ std::vector<std::string> AllTagsIn(const std::string& folder) {
   const absl::StatusOr<std::unique_ptr<Trace>> trace = OpenLogs(folder);
   EXPECT_TRUE(trace.ok()) << trace.status();
   const absl::Status read = (*trace)->Read([&](const CallRecord& call) {
-    if (call.kind == CallRecord::kEnter) texts.emplace_back((*trace)->all_tags(call.tags));
+    if (call.kind == CallRecord::kEnter)
+      texts.push_back(WithStepMarks((*trace)->tags(call.tags), (*trace)->steps(call.tags)));
     return absl::OkStatus();
   });
   EXPECT_TRUE(read.ok()) << read;
