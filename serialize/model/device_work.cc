@@ -2,6 +2,7 @@
 
 #include "serialize/base/bytes.h"
 #include "serialize/base/monotonic_clock.h"
+#include "serialize/base/saturating.h"
 
 namespace torchtrace {
 
@@ -43,6 +44,13 @@ void ReadDeviceWork(std::string_view bytes, std::vector<DeviceWork>* work) {
     one.launch_ns = static_cast<int64_t>(launch);
     work->push_back(one);
   }
+}
+
+int64_t DeviceNs(std::string_view bytes, std::vector<DeviceWork>* scratch) {
+  ReadDeviceWork(bytes, scratch);
+  int64_t ns = 0;
+  for (const DeviceWork& work : *scratch) AddSaturating(work.duration_ns, &ns);
+  return ns;
 }
 
 }  // namespace torchtrace

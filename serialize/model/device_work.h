@@ -41,6 +41,9 @@ void AppendDeviceWork(const DeviceWork& work, std::string* bytes);
 // All that AppendDeviceWork has appended, up to what is malformed or of a kind that a later version has.
 void ReadDeviceWork(std::string_view bytes, std::vector<DeviceWork>* work);
 
+// How long that work took together. `scratch` only saves memory from being asked for.
+int64_t DeviceNs(std::string_view bytes, std::vector<DeviceWork>* scratch);
+
 }  // namespace torchtrace
 
 #endif  // TORCHTRACE_SERIALIZE_MODEL_DEVICE_WORK_H_

@@ -67,11 +67,11 @@ class Summer {
 
   TraceTotals Take() {
     for (auto& [key, thread] : threads_) {
-      for (OpenCall& call : thread.open) call.row = kNoRow;
+      ChangeThread(key);
       CloseCosts(0, /*raised=*/false, &thread);
       Close(0, &thread);
     }
-    AddHeld();
+    AddContexts();
     totals_.has_times = empty_;
     for (const auto& [key, thread] : threads_) {
       totals_.has_times = totals_.has_times || thread.timed;
@@ -87,12 +87,24 @@ class Summer {
   static constexpr uint32_t kUnknownContext = UINT32_MAX;
   struct Context {
     uint32_t around = kNoContext;
-    uint32_t row = kNoRow;
     ConfigId config = kLostId;
     PlaceId place = kNoPlace;
-    uint8_t level = 0;
     bool outermost = true;  // of its row
-    uint64_t held = 0;      // bytes
+    bool outermost_of_level = true;
+    std::bitset<UINT8_MAX + 1> levels = {};  // with those around
+    // Of its own calls; AddContexts adds those of the contexts in it.
+    uint64_t held = 0;  // bytes
+    int64_t device_ns = 0;
+  };
+  // What has lived on a device since the first record: only differences mean something.
+  struct Running {
+    MemoryDevice device;
+    int64_t bytes = 0;
+    int64_t at_begin = 0;  // of the place that its process is in
+  };
+  struct Interval {
+    PlaceId place = kNoPlace;
+    std::vector<Running> devices;
   };
 
   struct MemoryUse {
@@ -171,10 +183,18 @@ class Summer {
     for (; thread->open.size() > depth; thread->open.Pop()) {
       const OpenCall& call = thread->open.back();
       if (call.row != kNoRow) --open_rows_[call.row];
-      if (!options_.memory || thread->open.size() < 2) continue;
-      OpenCall& around = thread->open[thread->open.size() - 2];
-      if (!options_.apart || around.place == call.place) around.memory.Add(call.memory);
+      if (options_.memory) CloseMemory(call, thread);
     }
+  }
+  // Also of calls that never returned. `call` is the last open one.
+  [[gnu::noinline]] void CloseMemory(const OpenCall& call, ThreadState* thread) {
+    const MemoryUse& use = call.memory;
+    if (call.row != kNoRow && call.outermost) {
+      const auto peak = static_cast<uint64_t>(use.peak);
+      totals_.configs[call.config].memory.Add({use.allocated, use.freed, peak});
+      if (call.place != kNoPlace && !options_.intervals) PlaceAt(call.place).total.memory.Add({.peak = peak});
+    }
+    if (thread->open.size() > 1) thread->open[thread->open.size() - 2].memory.Add(use);
   }
 
   // Costs of the calls at this depth and deeper, which have ended: the one at this depth by an exception if `raised`.
@@ -196,6 +216,7 @@ class Summer {
       at = options_.place(call, around == 0 ? kNoPlace : thread->open[around - 1].place);
     }
     const PlaceId place = at.place;
+    if (options_.intervals && options_.memory) BeginInterval(call.process, place);
     if (call.depth < kMaxDepth) {
       Close(call.depth, thread);
       CloseCosts(call.depth, /*raised=*/false, thread);
@@ -211,7 +232,6 @@ class Summer {
       open.backward = at.backward;
       open.accepted = accepted;
       open.context = kUnknownContext;
-      if (options_.device) thread->recent.Add(call.call, {place, ContextOf(thread), accepted});
       open.outermost = true;
       open.memory = {};
       if (accepted) {
@@ -220,6 +240,7 @@ class Summer {
         }
         open.outermost = open_rows_[open.row]++ == 0;
       }
+      if (options_.device) thread->recent.Add(call.call, {place, ContextOf(thread), accepted});
     }
     if (!accepted) return;
     if (options_.numbers && !options_.device) thread->recent.Add(call.call, {place});
@@ -251,6 +272,11 @@ class Summer {
     }
     total->calls += call.count;
     total->timed = total->timed || IsTimed(call);
+    if (options_.device || options_.memory) [[unlikely]] {
+      const ProcessMetadata& known = trace_.processes()[call.process].known;
+      total->has_device = total->has_device || (options_.device && known.device_times);
+      total->has_memory = total->has_memory || (options_.memory && known.memory);
+    }
   }
 
   // No real clock shows 0; files of other tools may have no times.
@@ -264,19 +290,16 @@ class Summer {
     PlaceId place = kNoPlace;
     bool backward = false;
     int64_t inside_ns = 0;
-    MemoryUse memory;
     CloseCosts(call.depth, call.kind == CallRecord::kRaise, thread);
     if (call.depth < thread->open.size()) {
-      if (options_.memory) Close(call.depth + 1, thread);
       const OpenCall& open = thread->open[call.depth];
       accepted = open.accepted;
       outermost = open.outermost;
       place = open.place;
       backward = open.backward;
       inside_ns = open.inside_ns;
-      memory = open.memory;
       Close(call.depth, thread);
-      if (call.depth > 0) thread->open[call.depth - 1].inside_ns += time_ns;
+      if (call.depth > 0) AddSaturating(time_ns, &thread->open[call.depth - 1].inside_ns);
     }
     if (configs_[call.config].row == kNoRow || !accepted) return;
     if (options_.numbers) {
@@ -287,31 +310,55 @@ class Summer {
     if (place != kNoPlace) {
       CallTotal* const total = &PlaceAt(place).total;
       AddEnd(call, time_ns, inside_ns, outermost, total);
-      if (backward) total->backward_ns += time_ns - inside_ns;
+      if (backward) AddSaturating(time_ns - inside_ns, &total->backward_ns);
     }
-    if (!options_.memory || !outermost) return;
-    const MemoryTotal used = {memory.allocated, memory.freed, static_cast<uint64_t>(memory.peak)};
-    totals_.configs[call.config].memory.Add(used);
-    if (place != kNoPlace) PlaceAt(place).total.memory.Add(used);
+  }
+
+  Interval& IntervalOf(uint32_t process) {
+    if (process >= intervals_.size()) intervals_.resize(process + size_t{1});
+    return intervals_[process];
+  }
+
+  void BeginInterval(uint32_t process, PlaceId place) {
+    Interval& interval = IntervalOf(process);
+    if (std::exchange(interval.place, place) == place) return;
+    for (Running& running : interval.devices) running.at_begin = running.bytes;
+  }
+
+  void ChangeInterval(const CallRecord& record, int64_t change) {
+    Interval& interval = IntervalOf(record.process);
+    const auto at = std::find_if(interval.devices.begin(), interval.devices.end(),
+                                 [&](const Running& running) { return running.device == record.memory.device; });
+    Running& running =
+        at != interval.devices.end() ? *at : interval.devices.emplace_back(Running{record.memory.device});
+    AddSaturating(change, &running.bytes);
+    int64_t above = running.bytes;
+    AddSaturating(-running.at_begin, &above);
+    if (interval.place != kNoPlace && above > 0) {
+      PlaceAt(interval.place).total.memory.Add({.peak = static_cast<uint64_t>(above)});
+    }
   }
 
   // Records come in the trace's order, as a thread may free what another one has allocated.
   void AddMemory(const CallRecord& record) {
     ThreadState& thread = ThreadOf(record);
-    const bool allocated = !record.memory.freed && !record.memory.of_parameter();
-    const std::optional<LiveMemory<uint32_t>::Block> ended =
-        memory_.Apply(record.process, record.memory, allocated ? ContextOf(&thread) : kNoContext);
-    if (thread.open.empty()) return;
-    MemoryUse& use = thread.open.back().memory;
+    const uint32_t context = record.memory.of_parameter() ? kNoContext : ContextOf(&thread);
+    const std::optional<LiveMemory<uint32_t>::Block> ended = memory_.Apply(record.process, record.memory, context);
+    if (record.memory.of_parameter()) return;
+    MemoryUse use;
     if (!record.memory.freed) {
-      use.allocated += CountedBytes(record.memory);
-      AddSaturating(static_cast<int64_t>(CountedBytes(record.memory)), &use.net);
-      use.peak = std::max(use.peak, use.net);
+      use.allocated = CountedBytes(record.memory);
+      use.net = static_cast<int64_t>(use.allocated);
+      use.peak = use.net;
     } else {
-      const uint64_t bytes = ended.has_value() ? ended->bytes : CountedBytes(record.memory);
-      use.freed += bytes;
-      AddSaturating(-static_cast<int64_t>(bytes), &use.net);
+      use.freed = ended.has_value() ? ended->bytes : CountedBytes(record.memory);
+      use.net = -static_cast<int64_t>(use.freed);
     }
+    if (options_.intervals) ChangeInterval(record, use.net);
+    if (contexts_[context].place != kNoPlace) {
+      PlaceAt(contexts_[context].place).total.memory.Add({use.allocated, use.freed});
+    }
+    if (!thread.open.empty()) thread.open.back().memory.Add(use);
   }
 
   // The context of the thread's innermost call.
@@ -331,31 +378,33 @@ class Summer {
     const auto [at, fresh] =
         context_index_.try_emplace({around, call.config, call.place}, static_cast<uint32_t>(contexts_.size()));
     if (!fresh) return at->second;
-    Context context = {around, call.row, call.config, call.place, call.level};
-    for (; around != kNoContext; around = contexts_[around].around) {
-      context.outermost = context.outermost && contexts_[around].row != call.row;
-    }
+    Context context = {around, call.config, call.place, call.outermost};
+    context.levels = contexts_[around].levels;
+    context.outermost_of_level = !context.levels.test(call.level);
+    context.levels.set(call.level);
     contexts_.push_back(context);
     return at->second;
   }
 
-  // Whether what the inner one does counts for the call around it.
-  bool IsWithin(const Context& inner, const Context& around) const {
-    return !options_.apart || inner.place == around.place;
-  }
-
-  void AddHeld() {
+  // What counts for the calls around, too.
+  void AddContexts() {
     memory_.ForEach([this](const ProcessDevice&, const LiveMemory<uint32_t>::Block& block) {
-      contexts_[block.owner].held += block.bytes;
+      Context& context = contexts_[block.owner];
+      context.held += block.bytes;
+      if (context.place != kNoPlace) PlaceAt(context.place).total.memory.held += block.bytes;
     });
     // Inner contexts have greater numbers.
     for (size_t i = contexts_.size() - 1; i > kNoContext; --i) {
       const Context& context = contexts_[i];
-      if (context.held == 0) continue;
-      if (IsWithin(context, contexts_[context.around])) contexts_[context.around].held += context.held;
-      if (!context.outermost) continue;
-      totals_.configs[context.config].memory.held += context.held;
-      if (context.place != kNoPlace) PlaceAt(context.place).total.memory.held += context.held;
+      Context& around = contexts_[context.around];
+      around.held += context.held;
+      AddSaturating(context.device_ns, &around.device_ns);
+      CallTotal& total = totals_.configs[context.config];
+      if (context.outermost) {
+        total.memory.held += context.held;
+        AddSaturating(context.device_ns, &total.device_ns);
+      }
+      if (context.outermost_of_level) AddSaturating(context.device_ns, &total.outer_device_ns);
     }
   }
 
@@ -372,23 +421,15 @@ class Summer {
   }
 
   void AddDeviceWork(const CallRecord& call, uint32_t context) {
-    ReadDeviceWork(call.device_work, &work_);
-    int64_t ns = 0;
-    for (const DeviceWork& work : work_) AddSaturating(work.duration_ns, &ns);
-    if (context != kNoContext) AddSaturating(ns, &totals_.device_ns);
-    if (context != kNoContext && options_.work) {
-      for (const DeviceWork& work : work_) options_.work(call, work);
+    if (context == kNoContext) return;
+    const int64_t ns = DeviceNs(call.device_work, &work_);
+    AddSaturating(ns, &totals_.device_ns);
+    AddSaturating(ns, &contexts_[context].device_ns);
+    if (const PlaceId place = contexts_[context].place; place != kNoPlace) {
+      AddSaturating(ns, &PlaceAt(place).total.device_ns);
     }
-    levels_seen_.reset();
-    for (uint32_t at = context; at != kNoContext; at = contexts_[at].around) {
-      const Context& one = contexts_[at];
-      const int64_t self_ns = levels_seen_.test(one.level) ? 0 : ns;
-      levels_seen_.set(one.level);
-      AddSaturating(one.outermost ? ns : 0, &totals_.configs[one.config].device_ns);
-      AddSaturating(self_ns, &totals_.configs[one.config].self_device_ns);
-      if (one.place != kNoPlace) AddSaturating(one.outermost ? ns : 0, &PlaceAt(one.place).total.device_ns);
-      if (!IsWithin(one, contexts_[one.around])) break;
-    }
+    if (!options_.work) return;
+    for (const DeviceWork& work : work_) options_.work(call, work);
   }
 
   // So that a call with several notes counts once.
@@ -413,8 +454,8 @@ class Summer {
 
   [[gnu::always_inline]] void AddEnd(const CallRecord& call, int64_t time_ns, int64_t inside_ns, bool outermost,
                                      CallTotal* total) const {
-    if (outermost) total->time_ns += time_ns;
-    total->self_time_ns += time_ns - inside_ns;
+    if (outermost) AddSaturating(time_ns, &total->time_ns);
+    AddSaturating(time_ns - inside_ns, &total->self_time_ns);
     if (options_.durations && outermost && IsTimed(call)) total->durations.Add(call.duration_ns, call.count);
     if (options_.numbers) total->numbers.Add(numbers_);
     if (call.kind == CallRecord::kRaise) total->raised += call.count;
@@ -442,12 +483,12 @@ class Summer {
   ThreadState* last_ = nullptr;
   std::vector<Context> contexts_{Context()};  // by number; the first one is none
   absl::flat_hash_map<std::tuple<uint32_t, ConfigId, PlaceId>, uint32_t> context_index_;
-  std::vector<DeviceWork> work_;                 // of the call that is added to,
-  std::bitset<UINT8_MAX + 1> levels_seen_ = {};  // and what was seen around it
-  LiveMemory<uint32_t> memory_;                  // by context
-  std::vector<TensorNote> notes_;                // of the call that ends
-  NumberExtremes numbers_;                       // the same
-  std::vector<uint32_t> open_rows_;              // how many calls of the row are open on the last thread
+  std::vector<DeviceWork> work_;     // of the call that is added to
+  LiveMemory<uint32_t> memory_;      // by context
+  std::vector<Interval> intervals_;  // by process
+  std::vector<TensorNote> notes_;    // of the call that ends
+  NumberExtremes numbers_;           // the same
+  std::vector<uint32_t> open_rows_;  // how many calls of the row are open on the last thread
 };
 
 }  // namespace

@@ -38,7 +38,7 @@ struct WorkUse {
   void Add(const WorkUse& other) {
     count += other.count;
     AddSaturating(other.ns, &ns);
-    bytes += other.bytes;
+    AddSaturating(other.bytes, &bytes);
   }
 };
 
@@ -76,10 +76,14 @@ class KernelReport {
         sort_ != StatsSort::kBytes) {
       return absl::InvalidArgumentError("kernels are sorted by device, calls, name or bytes");
     }
+    absl::Status lacks;
     for (size_t i = 0; i < traces_.size(); ++i) {
-      if (absl::Status s = CheckWeight(*traces_[i].trace, TreeWeight::kDevice, traces_[i].name); !s.ok()) return s;
+      lacks.Update(CheckWeight(*traces_[i].trace, TreeWeight::kDevice, traces_[i].name));
+      known_.push_back(HasDeviceTimes(*traces_[i].trace));
+      if (!known_.back()) continue;
       if (absl::Status s = Add(i); !s.ok()) return s;
     }
+    if (std::find(known_.begin(), known_.end(), true) == known_.end()) return lacks;
     Sort();
     return Write();
   }
@@ -179,7 +183,7 @@ class KernelReport {
                                          {"", "operation", "operation"}, {"", "group", "group"},
                                          {"", "ranks", "ranks"},         {"", "api", "api"}};
     const auto add_numbers = [&](bool shown, const std::string* trace) {
-      AddNumbers({}, {}, [&](const char* title, const char* name, const ReportCell&) {
+      AddNumbers({}, {}, /*known=*/true, [&](const char* title, const char* name, const ReportCell&) {
         columns.push_back({shown ? title : "", name, name, TextTable::kRight, trace});
       });
     };
@@ -211,24 +215,27 @@ class KernelReport {
                                      of.ranks.has_value() ? ReportCell(*of.ranks) : ReportCell(nullptr, ""),
                                      api->first};
     const auto add = [&](const char*, const char*, ReportCell cell) { cells.push_back(std::move(cell)); };
-    AddNumbers(row.all, all_, add);
-    for (size_t i = 0; i < row.traces.size(); ++i) AddNumbers(row.traces[i], totals_[i], add);
+    AddNumbers(row.all, all_, /*known=*/true, add);
+    for (size_t i = 0; i < row.traces.size(); ++i) AddNumbers(row.traces[i], totals_[i], known_[i], add);
     cells.emplace_back(absl::StrCat(FormatApi(row.name), of.Text(), "  by ", FormatApi(api->first)));
     report->AddRow(cells);
   }
 
   template <typename Add>
-  static void AddNumbers(const WorkUse& use, const WorkUse& totals, const Add& add) {
-    add("count", "count", use.count);
-    add("device", "device_ns", TimeCell(use.ns));
-    add("device %", "device_percent", PercentCell(static_cast<uint64_t>(use.ns), static_cast<uint64_t>(totals.ns)));
-    add("mean", "mean_ns", TimeCell(use.ns / static_cast<int64_t>(std::max<uint64_t>(use.count, 1))));
+  static void AddNumbers(const WorkUse& use, const WorkUse& totals, bool known, const Add& add) {
+    const auto add_if = [&add](bool shown, const char* title, const char* name, const ReportCell& cell) {
+      add(title, name, shown ? cell : ReportCell(nullptr, "-"));
+    };
+    add_if(known, "count", "count", use.count);
+    add_if(known, "device", "device_ns", TimeCell(use.ns));
+    add_if(known, "device %", "device_percent",
+           PercentCell(static_cast<uint64_t>(use.ns), static_cast<uint64_t>(totals.ns)));
+    add_if(known, "mean", "mean_ns", TimeCell(use.ns / static_cast<int64_t>(std::max<uint64_t>(use.count, 1))));
     const auto bytes = static_cast<double>(use.bytes);
     const bool moved = use.bytes > 0 && use.ns > 0;
-    add("bytes", "bytes", use.bytes > 0 ? ReportCell(use.bytes, FormatAmount(bytes)) : ReportCell(nullptr, "-"));
+    add_if(use.bytes > 0, "bytes", "bytes", ReportCell(use.bytes, FormatAmount(bytes)));
     const double rate = moved ? bytes * 1e9 / static_cast<double>(use.ns) : 0;
-    add("GB/s", "bytes_per_s",
-        moved ? ReportCell(rate, absl::StrFormat("%.4g", rate / 1e9)) : ReportCell(nullptr, "-"));
+    add_if(moved, "GB/s", "bytes_per_s", ReportCell(rate, absl::StrFormat("%.4g", rate / 1e9)));
   }
 
   const std::vector<StatsTrace>& traces_;
@@ -241,6 +248,7 @@ class KernelReport {
   std::deque<Row> rows_;
   WorkUse all_;
   std::vector<WorkUse> totals_;  // by trace
+  std::vector<bool> known_;      // whether each trace has device times
 };
 
 }  // namespace

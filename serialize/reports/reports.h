@@ -45,11 +45,14 @@ struct FirstCall {
   friend auto operator<=>(const FirstCall&, const FirstCall&) = default;
 };
 
-// Memory of calls, with what the calls in them allocate and free. A call within another one of its row adds nothing.
+// Memory of calls. If rows are configs, with what the calls in them allocate and free; a call within another one of its
+// row adds nothing. If rows are places, each byte counts for the place of the innermost call.
 struct MemoryTotal {
   uint64_t allocated = 0;
   uint64_t freed = 0;
-  uint64_t peak = 0;  // the most that a call had allocated above its start
+  // The most that a call with the calls in it had allocated above its start; with SumOptions::intervals, that a process
+  // had on a device above the row's start.
+  uint64_t peak = 0;
   uint64_t held = 0;  // allocated and never freed
 
   void Add(const MemoryTotal& other) {
@@ -68,16 +71,18 @@ struct CallTotal {
   int64_t self_time_ns = 0;  // without the recorded calls inside
   int64_t backward_ns = 0;   // of this self time, that of calls of a backward pass: with SumOptions::place, by module
   bool timed = false;        // some of them have times
+  // Some are of processes that recorded these, if SumOptions asks for them.
+  bool has_device = false, has_memory = false;
 
   uint64_t raised = 0;
   FirstCall first = {};
   Durations durations = {};     // of the calls that time_ns counts, if SumOptions asks for them
   NumberExtremes numbers = {};  // if SumOptions asks for them
   MemoryTotal memory = {};      // the same
-  // If SumOptions asks for them: when devices ran what the row's calls launched, and calls inside them; and what no
-  // other call of the level inside them did.
+  // If SumOptions asks for it: how long devices ran what the row's calls launched. It counts as memory does. Then that
+  // of configs alone, of calls that are in no other one of their level.
   int64_t device_ns = 0;
-  int64_t self_device_ns = 0;
+  int64_t outer_device_ns = 0;
   // If it asks for costs: of work that counts once in its level, or in the trace (call_costs.h).
   CostSum cost_of_level = {}, cost = {};
 
@@ -86,16 +91,18 @@ struct CallTotal {
     numbers.Add(other.numbers);
     memory.Add(other.memory);
     AddSaturating(other.device_ns, &device_ns);
-    AddSaturating(other.self_device_ns, &self_device_ns);
+    AddSaturating(other.outer_device_ns, &outer_device_ns);
     calls += other.calls;
     raised += other.raised;
     cost_of_level.Add(other.cost_of_level);
     cost.Add(other.cost);
-    time_ns += other.time_ns;
-    self_time_ns += other.self_time_ns;
-    backward_ns += other.backward_ns;
+    AddSaturating(other.time_ns, &time_ns);
+    AddSaturating(other.self_time_ns, &self_time_ns);
+    AddSaturating(other.backward_ns, &backward_ns);
     first = std::min(first, other.first);
     timed = timed || other.timed;
+    has_device = has_device || other.has_device;
+    has_memory = has_memory || other.has_memory;
   }
 };
 
@@ -141,9 +148,9 @@ struct SumOptions {
   bool numbers = false;
   bool memory = false;
   bool device = false;  // the times of devices
-  // Rows follow one another in time, as steps do: memory and device times of a call that goes on into a later row count
-  // for the row in which they happen.
-  bool apart = false;
+  // Places follow one another in each process, as steps do, and memory peaks are theirs: a place lasts from its call to
+  // the next one of another place.
+  bool intervals = false;
   // With `device`: gets what calls launched, with the record that says so, if a call that counts did or is around it.
   std::function<void(const CallRecord& later, const DeviceWork& work)> work = nullptr;
   size_t trace = 0;  // of FirstCall

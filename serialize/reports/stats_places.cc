@@ -72,7 +72,9 @@ absl::Status StatsPlaces::Finish() {
     return NothingLabelled(LabelBy::kModule, who);
   }
   if (grouping_.by == StatsBy::kStep) {
-    return absl::InvalidArgumentError(NoSteps(who));
+    const auto knows_why = [](const StatsTrace& each) { return !WhyNotSeen(*each.trace, "steps").empty(); };
+    const auto at = std::find_if(traces_.begin(), traces_.end(), knows_why);
+    return absl::InvalidArgumentError(NoSteps(who, at == traces_.end() ? *traces_[0].trace : *at->trace));
   }
   if (grouping_.by == StatsBy::kTag) {
     const std::vector<std::string> others(other_tags_.begin(), other_tags_.end());
@@ -221,7 +223,7 @@ std::vector<std::string> StatsPlaces::Notes() const {
 }
 
 std::function<PlacedCall(const CallRecord&, PlaceId)> StatsPlaces::OfSteps(size_t trace) {
-  steps_.push_back(std::make_unique<StepsOfTrace>(StepsOfTrace{trace, StepTimes(traces_[trace].trace), {}}));
+  steps_.push_back(std::make_unique<StepsOfTrace>(StepsOfTrace{trace, StepTimes(traces_[trace].trace), {}, {}}));
   StepsOfTrace* const steps = steps_.back().get();
   const auto aside = [this](const char* text, double number) {
     StatsPlace place;
@@ -247,31 +249,78 @@ std::function<PlacedCall(const CallRecord&, PlaceId)> StatsPlaces::OfSteps(size_
     }
     const auto [known, fresh] = steps->places.try_emplace({call.process, at.number});
     if (fresh) {
-      const std::string& name = steps->times.Of(call.process).at(at.number).name;
-      StatsPlace place;
-      place.labels.emplace_back(at.number);
-      place.labels.emplace_back(name);
-      place.text = PlainLine(name);
-      place.number = static_cast<double>(at.number);
-      known->second = Number(std::move(place));
+      const ProgramStep& step = steps->times.Of(call.process).at(at.number);
+      known->second = NumberStep(step, steps->named[{call.process, step.name}]++);
     }
     return known->second;
   };
+}
+
+// Steps of several processes are one row if they have one name, whatever their numbers: a resumed process may begin
+// with another one. A process may have a name several times.
+PlaceId StatsPlaces::NumberStep(const ProgramStep& step, size_t of_its_name) {
+  const auto number = static_cast<double>(step.number);
+  const auto [at, fresh] = step_places_.try_emplace({step.name, of_its_name}, static_cast<PlaceId>(places_.size()));
+  if (fresh) {
+    StatsPlace& place = places_.emplace_back();
+    place.labels = {step.number, step.name};
+    place.text = PlainLine(step.name);
+    place.number = number;
+  } else if (StatsPlace& place = places_[at->second]; number < place.number) {
+    place.labels[0] = step.number;
+    place.number = number;
+  }
+  return at->second;
+}
+
+std::optional<int64_t> StatsPlaces::StepsOfTrace::WallOf(uint32_t process, uint64_t number) const {
+  const ProgramStep& step = times.Of(process).at(number);
+  if (!step.end_ns.has_value()) return std::nullopt;
+  return *step.end_ns - step.begin_ns;
 }
 
 void StatsPlaces::AddWalls() {
   for (const std::unique_ptr<StepsOfTrace>& steps : steps_) {
     steps->times.Finish();
     for (const auto& [at, id] : steps->places) {
-      const ProgramStep& step = steps->times.Of(at.first).at(at.second);
-      if (!step.end_ns.has_value()) continue;
-      const int64_t wall_ns = *step.end_ns - step.begin_ns;
+      const std::optional<int64_t> wall_ns = steps->WallOf(at.first, at.second);
+      if (!wall_ns.has_value()) continue;
       StatsPlace& place = places_[id];
-      place.wall_ns = std::max(place.wall_ns.value_or(0), wall_ns);
+      place.wall_ns = std::max(place.wall_ns.value_or(0), *wall_ns);
       int64_t& of_trace = place.walls_ns[steps->trace];
-      of_trace = std::max(of_trace, wall_ns);
+      of_trace = std::max(of_trace, *wall_ns);
     }
   }
+}
+
+StatsPlaces::StepWalls StatsPlaces::WallsOfSteps(uint64_t skip_steps) const {
+  StepWalls walls;
+  for (const std::unique_ptr<StepsOfTrace>& steps : steps_) {
+    std::vector<int64_t> ns;  // of one process
+    std::vector<PlaceId> ids;
+    const auto find_long = [&] {
+      const StepSummary summary = SummarizeSteps(ns);
+      for (const size_t i : summary.odd) {
+        const double times = static_cast<double>(ns[i]) / static_cast<double>(std::max<int64_t>(summary.p50_ns, 1));
+        StepWalls::Long& most = walls.long_ones.try_emplace(ids[i], StepWalls::Long{}).first->second;
+        if (times > most.times) most = {ns[i], times};
+      }
+      ns.clear();
+      ids.clear();
+    };
+    std::optional<uint32_t> process;
+    for (const auto& [at, id] : steps->places) {
+      if (std::exchange(process, at.first) != at.first) find_long();
+      const std::optional<int64_t> wall_ns = steps->WallOf(at.first, at.second);
+      if (!wall_ns.has_value() || at.second <= skip_steps) continue;
+      ns.push_back(*wall_ns);
+      ids.push_back(id);
+      int64_t& of_row = walls.ns[id];
+      of_row = std::max(of_row, *wall_ns);
+    }
+    find_long();
+  }
+  return walls;
 }
 
 std::function<PlacedCall(const CallRecord&, PlaceId)> StatsPlaces::OfTags(size_t trace) {

@@ -43,6 +43,10 @@ class StatsPlaces {
       : grouping_(grouping), traces_(traces) {}
 
   static bool Has(StatsBy by) { return by >= StatsBy::kThread; }
+  // Whether a process is in one place at a time: for SumOptions::intervals.
+  static bool AreIntervals(StatsBy by) {
+    return Has(by) && by != StatsBy::kThread && by != StatsBy::kLine && by != StatsBy::kModule;
+  }
 
   // For SumOptions::place. Valid until the next call of Of.
   std::function<PlacedCall(const CallRecord&, PlaceId)> Of(size_t trace);
@@ -54,6 +58,18 @@ class StatsPlaces {
   const std::vector<StatsPlace>& all() const { return places_; }
   // What the places can't show.
   std::vector<std::string> Notes() const;
+
+  // Of the steps that ended, but for the first so many of each process: their rows' walls, and which took unusually
+  // long for their process.
+  struct StepWalls {
+    std::map<PlaceId, int64_t> ns;
+    struct Long {
+      int64_t ns;
+      double times;  // the process's median
+    };
+    std::map<PlaceId, Long> long_ones;
+  };
+  StepWalls WallsOfSteps(uint64_t skip_steps) const;
 
  private:
   // A trace knows the names of its threads when it was read.
@@ -87,9 +103,15 @@ class StatsPlaces {
   struct StepsOfTrace {
     size_t trace;
     StepTimes times;
-    std::map<std::pair<uint32_t, uint64_t>, PlaceId> places;  // by process and number
+    std::map<std::pair<uint32_t, uint64_t>, PlaceId> places;              // by process and number
+    absl::flat_hash_map<std::pair<uint32_t, std::string>, size_t> named;  // by process and name
+
+    std::optional<int64_t> WallOf(uint32_t process, uint64_t number) const;
   };
+  PlaceId NumberStep(const ProgramStep& step, size_t of_its_name);
   std::vector<std::unique_ptr<StepsOfTrace>> steps_;
+  // By name, and which of that name it is in its process.
+  absl::flat_hash_map<std::pair<std::string, size_t>, PlaceId> step_places_;
   std::map<size_t, std::shared_ptr<const ModuleOwners>> owners_;  // by trace
 };
 

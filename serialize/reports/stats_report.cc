@@ -4,14 +4,12 @@
 #include <iterator>
 #include <map>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -30,6 +28,7 @@
 #include "serialize/reports/stats_places.h"
 #include "serialize/trace/launched_work.h"
 #include "serialize/trace/live_memory.h"
+#include "serialize/trace/run_facts.h"
 
 namespace torchtrace {
 namespace {
@@ -89,6 +88,7 @@ struct Totals {
   uint64_t configs = 0;
   int64_t self_time_ns = 0;
   bool timed = false;
+  bool has_device = false, has_memory = false;
   int64_t device_ns = 0;
   CostTotals of_level = {}, cost = {};
 
@@ -96,8 +96,10 @@ struct Totals {
     calls += other.calls;
     apis += other.apis;
     configs += other.configs;
-    self_time_ns += other.self_time_ns;
+    AddSaturating(other.self_time_ns, &self_time_ns);
     timed = timed || other.timed;
+    has_device = has_device || other.has_device;
+    has_memory = has_memory || other.has_memory;
     AddSaturating(other.device_ns, &device_ns);
     of_level.Add(other.of_level);
     cost.Add(other.cost);
@@ -130,6 +132,7 @@ Elements ElementsIn(const Config& config) {
 struct GlobalConfig {
   std::string_view identity;
   ConfigHead head;
+  uint32_t api = 0;  // equal for configs of one API and level
   uint32_t row = 0;  // index into rows_, if rows are not places
   ConfigCost cost = {};
   CallTotal all = {};
@@ -231,9 +234,12 @@ class StatsReport {
                          : std::string("--no-times leaves them out")));
     }
     if (sort_ == StatsSort::kDevice && !has_device_) {
-      return absl::InvalidArgumentError(options_.times
-                                            ? "cannot sort by device time: record it with torchtrace run --device-times"
-                                            : "cannot sort by device time: --no-times leaves it out");
+      std::string why;
+      for (size_t i = 0; i < traces_.size() && why.empty(); ++i) why = WhyNotSeen(*traces_[i].trace, "device times");
+      return absl::InvalidArgumentError(
+          absl::StrCat("cannot sort by device time: ", !options_.times ? "--no-times leaves it out"
+                                                       : why.empty()   ? "record it with torchtrace run --device-times"
+                                                                       : why));
     }
     if (sort_ == StatsSort::kMemory && !memory_) {
       return absl::InvalidArgumentError(
@@ -261,17 +267,20 @@ class StatsReport {
       notes.push_back(absl::StrCat(traces_[trace].name, ": ", Counted(calls, "call has", "calls have"),
                                    " no times, and ", calls == 1 ? "is" : "are", " left out of their sums"));
     }
+    for (const StatsTrace& each : traces_) {
+      if (!memory_) break;
+      for (const std::string& text : NotSeen(*each.trace, "memory ")) {
+        notes.push_back(absl::StrCat(each.name, ": not seen: ", text));
+      }
+    }
     return notes;
   }
 
  private:
-  // The totals of a place in all traces or in one. Configs and APIs are sets, to merge several.
+  // The totals of a place in all traces or in one. Places may be many, as steps are.
   struct Tally {
     CallTotal total;
-    absl::flat_hash_set<size_t> configs;  // indices into configs_
-    absl::flat_hash_set<std::pair<int, std::string_view>> apis;
-
-    Cells cells() const { return {total, configs.size(), apis.size(), total.cost.cost}; }
+    std::vector<uint32_t> configs;  // indices into configs_, ascending
   };
   struct PlaceRow {
     Tally all;
@@ -335,8 +344,9 @@ class StatsReport {
       return configs_[ids[id]].row;
     };
     if (by_place()) sums.place = places_.Of(number);
-    sums.apart = by_ == StatsBy::kStep || by_ == StatsBy::kTag;
-    sums.in_order = by_ == StatsBy::kModule;
+    sums.intervals = StatsPlaces::AreIntervals(by_);
+    // The second step of a name comes after the first one.
+    sums.in_order = by_ == StatsBy::kModule || by_ == StatsBy::kStep;
     if (costs_) {
       sums.cost = [&](ConfigId id) { return configs_[ids[id]].cost; };
     }
@@ -368,20 +378,29 @@ class StatsReport {
       if (total.total.calls == 0) continue;
       PlaceRow& row = place_rows_[place];
       AddToTally(total, ids, &row.all);
-      if (!side_by_side_) continue;
-      row.traces.resize(traces_.size());
-      AddToTally(total, ids, &row.traces[number]);
+      if (side_by_side_) {
+        row.traces.resize(traces_.size());
+        AddToTally(total, ids, &row.traces[number]);
+      }
+      totals->places[place].configs = {};
     }
     return absl::OkStatus();
   }
 
   void AddToTally(const PlaceTotal& total, const std::vector<size_t>& ids, Tally* tally) const {
     tally->total.Add(total.total);
-    for (const ConfigId id : total.configs) {
-      if (!tally->configs.insert(ids[id]).second) continue;
-      const ConfigHead& head = configs_[ids[id]].head;
-      tally->apis.insert({head.level, head.api});
-    }
+    std::vector<uint32_t> configs(tally->configs);
+    for (const ConfigId id : total.configs) configs.push_back(static_cast<uint32_t>(ids[id]));
+    std::sort(configs.begin(), configs.end());
+    tally->configs.assign(configs.begin(), std::unique(configs.begin(), configs.end()));
+  }
+
+  Cells CellsOf(const Tally& tally) const {
+    std::vector<uint32_t> apis;
+    for (const uint32_t config : tally.configs) apis.push_back(configs_[config].api);
+    std::sort(apis.begin(), apis.end());
+    const auto count = static_cast<uint64_t>(std::unique(apis.begin(), apis.end()) - apis.begin());
+    return {tally.total, tally.configs.size(), count, tally.total.cost.cost};
   }
 
   size_t FindConfig(std::string_view identity) {
@@ -397,6 +416,7 @@ class StatsReport {
     const auto [at, fresh] = config_index_.try_emplace(identity, configs_.size());
     if (fresh) {
       GlobalConfig& config = configs_.emplace_back(GlobalConfig{identity, ReadConfigHead(identity)});
+      config.api = api_index_.try_emplace({config.head.level, config.head.api}, api_index_.size()).first->second;
       CallShapes shapes;
       if (costs_) shapes = shape_rules_.Find(ReadableConfig(identity));
       config.cost = shapes.config_cost();
@@ -509,9 +529,11 @@ class StatsReport {
     const auto add = [](const GlobalConfig& config, const CallTotal& total, Totals* totals) {
       totals->calls += total.calls;
       ++totals->configs;
-      totals->self_time_ns += total.self_time_ns;
+      AddSaturating(total.self_time_ns, &totals->self_time_ns);
       totals->timed = totals->timed || total.timed;
-      AddSaturating(total.self_device_ns, &totals->device_ns);
+      totals->has_device = totals->has_device || total.has_device;
+      totals->has_memory = totals->has_memory || total.has_memory;
+      AddSaturating(total.outer_device_ns, &totals->device_ns);
       totals->of_level.Add(config.head, total.cost_of_level);
       totals->cost.Add(config.head, total.cost);
     };
@@ -547,7 +569,8 @@ class StatsReport {
       for (size_t i = 0; i < columns; ++i) totals_.traces[i].Add(totals.traces[i]);
     }
     // Several levels count the same work.
-    totals_.all.device_ns = std::accumulate(device_ns_.begin(), device_ns_.end(), int64_t{0});
+    totals_.all.device_ns = 0;
+    for (const int64_t ns : device_ns_) AddSaturating(ns, &totals_.all.device_ns);
     for (size_t i = 0; i < columns; ++i) totals_.traces[i].device_ns = device_ns_[i];
     if (by_ == StatsBy::kLevel) {
       for (StatsRow& row : rows_) {
@@ -561,6 +584,7 @@ class StatsReport {
         }
       }
     }
+    rows_.reserve(rows_.size() + place_rows_.size());
     for (PlaceId place = 0; place < place_rows_.size(); ++place) {
       PlaceRow& from = place_rows_[place];
       const StatsPlace& labels = places_.all()[place];
@@ -569,12 +593,12 @@ class StatsReport {
       row.text_label = labels.text;
       row.number = labels.number;
       row.order = place;
-      row.all = from.all.cells();
+      row.all = CellsOf(from.all);
       row.all.wall_ns = labels.wall_ns;
       from.traces.resize(columns);
       row.all.divided = !labels.optimizer;
       for (size_t i = 0; i < columns; ++i) {
-        row.traces.push_back(from.traces[i].cells());
+        row.traces.push_back(CellsOf(from.traces[i]));
         row.traces.back().divided = !labels.optimizer;
         if (const auto wall = labels.walls_ns.find(i); wall != labels.walls_ns.end()) {
           row.traces.back().wall_ns = wall->second;
@@ -655,6 +679,7 @@ class StatsReport {
 
   // A trace without calls lacks no times.
   bool HasTimes(const Totals& totals) const { return has_times_ && (totals.timed || totals.calls == 0); }
+  static bool HasDevice(const Totals& totals) { return totals.has_device || totals.calls == 0; }
 
   std::string CallsLine(const Totals& totals, const CostTotals& cost) const {
     const double flops = cost.sum.cost.flops.value_or(0);
@@ -705,7 +730,9 @@ class StatsReport {
       if (has_times_) {
         json["total_self_time_ns"] = HasTimes(totals) ? ordered_json(totals.self_time_ns) : ordered_json(nullptr);
       }
-      if (has_device_) json["total_device_ns"] = totals.device_ns;
+      if (has_device_) {
+        json["total_device_ns"] = HasDevice(totals) ? ordered_json(totals.device_ns) : ordered_json(nullptr);
+      }
       if (costs_) {
         json["total_flops"] = AmountJson(cost.sum.cost.flops.value_or(0));
         json["total_bytes"] = AmountJson(cost.sum.cost.bytes.value_or(0));
@@ -734,27 +761,22 @@ class StatsReport {
 
   // Of all rows, also those that aren't shown.
   void AddStepSummary(ReportWriter* report) const {
+    const StatsPlaces::StepWalls walls = places_.WallsOfSteps(options_.skip_steps);
     std::vector<int64_t> walls_ns;
-    std::vector<const std::string*> names;
-    for (const StatsPlace& place : places_.all()) {
-      const double number = place.number.value_or(0);
-      if (!place.wall_ns.has_value() || number <= static_cast<double>(options_.skip_steps)) continue;
-      walls_ns.push_back(*place.wall_ns);
-      names.push_back(&place.text);
-    }
+    for (const auto& [place, ns] : walls.ns) walls_ns.push_back(ns);
     const StepSummary summary = SummarizeSteps(walls_ns);
     if (summary.steps == 0) return;
     constexpr size_t kMostOdd = 5;
     std::vector<std::string> odd;
     ordered_json json_odd = ordered_json::array();
-    for (const size_t i : summary.odd) {
-      const double times = static_cast<double>(walls_ns[i]) / static_cast<double>(std::max<int64_t>(summary.p50_ns, 1));
+    for (const auto& [place, step] : walls.long_ones) {
+      const std::string& name = places_.all()[place].text;
       if (odd.size() < kMostOdd)
         odd.push_back(
-            absl::StrCat(*names[i], " (", FormatDuration(walls_ns[i]), ", x", absl::StrFormat("%.1f", times), ")"));
-      json_odd.push_back({{"step", *names[i]}, {"wall_ns", walls_ns[i]}});
+            absl::StrCat(name, " (", FormatDuration(step.ns), ", x", absl::StrFormat("%.1f", step.times), ")"));
+      json_odd.push_back({{"step", name}, {"wall_ns", step.ns}});
     }
-    if (summary.odd.size() > kMostOdd) odd.emplace_back("...");
+    if (walls.long_ones.size() > kMostOdd) odd.emplace_back("...");
     report->AddLine(absl::StrCat(Counted(summary.steps, "step", "steps"), ": mean ", FormatDuration(summary.mean_ns),
                                  ", p50 ", FormatDuration(summary.p50_ns), ", p90 ", FormatDuration(summary.p90_ns),
                                  ", p99 ", FormatDuration(summary.p99_ns),
@@ -842,10 +864,14 @@ class StatsReport {
                 PercentCell(static_cast<uint64_t>(std::max<int64_t>(cells.total.self_time_ns, 0)),
                             static_cast<uint64_t>(std::max<int64_t>(totals.self_time_ns, 0))));
     }
+    const auto add_known = [&](bool known, const char* title, const char* name, const ReportCell& cell) {
+      add(title, name, known ? cell : ReportCell(nullptr, "-"));
+    };
     if (has_device_) {
-      add("device", "device_ns", TimeCell(cells.total.device_ns));
-      add(alone("device %"), "device_percent",
-          PercentCell(static_cast<uint64_t>(cells.total.device_ns), static_cast<uint64_t>(totals.device_ns)));
+      const bool known = cells.total.has_device || (cells.total.calls == 0 && HasDevice(totals));
+      add_known(known, "device", "device_ns", TimeCell(cells.total.device_ns));
+      add_known(known, alone("device %"), "device_percent",
+                PercentCell(static_cast<uint64_t>(cells.total.device_ns), static_cast<uint64_t>(totals.device_ns)));
     }
     if (costs_) {
       const auto amount = [](const std::optional<double>& sum) {
@@ -881,22 +907,23 @@ class StatsReport {
     }
     if (options_.numbers) {
       const NumberExtremes& numbers = cells.total.numbers;
-      const auto add_if = [&](bool known, const char* title, const char* name, const ReportCell& cell) {
-        add(title, name, known ? cell : ReportCell(nullptr, "-"));
-      };
-      add_if(numbers.finite(), "least", "least", NumberCell(numbers.least));
-      add_if(numbers.finite(), "most", "most", NumberCell(numbers.most));
-      add_if(numbers.finite(), "norm", "largest_norm", NumberCell(numbers.norm));
-      add_if(numbers.calls != 0, "nan calls", "calls_with_nan", numbers.calls_with_nan);
-      add_if(numbers.calls != 0, "inf calls", "calls_with_inf", numbers.calls_with_inf);
+      add_known(numbers.finite(), "least", "least", NumberCell(numbers.least));
+      add_known(numbers.finite(), "most", "most", NumberCell(numbers.most));
+      add_known(numbers.finite(), "norm", "largest_norm", NumberCell(numbers.norm));
+      add_known(numbers.calls != 0, "nan calls", "calls_with_nan", numbers.calls_with_nan);
+      add_known(numbers.calls != 0, "inf calls", "calls_with_inf", numbers.calls_with_inf);
     }
     if (memory_) {
       const MemoryTotal& memory = cells.total.memory;
-      const auto bytes = [](uint64_t of) { return ReportCell(of, FormatAmount(static_cast<double>(of))); };
-      add(alone("allocated"), "allocated_bytes", bytes(memory.allocated));
-      add(alone("freed"), "freed_bytes", bytes(memory.freed));
-      add(alone("peak"), "peak_bytes", bytes(memory.peak));
-      add(alone("held"), "held_bytes", bytes(memory.held));
+      const bool known = cells.total.has_memory || (cells.total.calls == 0 && (totals.has_memory || totals.calls == 0));
+      const auto add_bytes = [&](const char* title, const char* name, uint64_t bytes) {
+        add_known(known, sort_ == StatsSort::kMemory ? title : alone(title), name,
+                  ReportCell(bytes, FormatAmount(static_cast<double>(bytes))));
+      };
+      add_bytes("allocated", "allocated_bytes", memory.allocated);
+      add_bytes("freed", "freed_bytes", memory.freed);
+      add_bytes("peak", "peak_bytes", memory.peak);
+      add_bytes("held", "held_bytes", memory.held);
     }
     if (options_.times) add("", "raised", cells.total.raised);
   }
@@ -922,9 +949,10 @@ class StatsReport {
   ShapeRules shape_rules_;
   std::vector<PlaceRow> place_rows_;  // by PlaceId
   std::vector<GlobalConfig> configs_;
-  std::deque<std::string> coarse_;                              // owns coarsened identities
-  absl::flat_hash_map<std::string_view, size_t> config_index_;  // identities into configs_
-  absl::flat_hash_map<std::string, uint32_t> row_index_;        // into rows_
+  std::deque<std::string> coarse_;                                             // owns coarsened identities
+  absl::flat_hash_map<std::string_view, size_t> config_index_;                 // identities into configs_
+  absl::flat_hash_map<std::pair<int, std::string_view>, uint32_t> api_index_;  // GlobalConfig::api
+  absl::flat_hash_map<std::string, uint32_t> row_index_;                       // into rows_
   bool has_times_ = false;
   bool has_device_ = false;
   std::vector<int64_t> device_ns_;                    // of each trace

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <sstream>
 #include <string>
@@ -23,6 +24,7 @@ namespace {
 using nlohmann::json;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 std::vector<StatsTrace> Named(const std::vector<Trace*>& traces) {
   std::vector<StatsTrace> named;
@@ -562,6 +564,211 @@ TEST(StatsReport, WhatAnOptimizerDoesIsOneRow) {
   EXPECT_NEAR(times.at("none").first.get<int64_t>(), 300, 100);
 }
 
+std::string WorkOf(int64_t ns) {
+  std::string bytes;
+  AppendDeviceWork({.start_ns = 1'000'000, .duration_ns = ns}, &bytes);
+  return bytes;
+}
+
+// Rows of modules have the memory and the device times of their own calls, also in a backward pass, so that they add
+// up.
+TEST(StatsReport, WhatModulesAllocateAndLaunchAddsUp) {
+  FakeTrace trace(json{{"memory", true}, {"device_names", json::object()}});
+  const Config mm = MakeConfig(2, "aten::mm");
+  uint64_t blocks = 0;
+  const auto call = [&](uint64_t bytes, const RecordFacts& facts) {
+    trace.Enter(mm);
+    trace.SetFacts(facts);
+    trace.Memory({.address = ++blocks, .bytes = bytes});
+    trace.Leave();
+  };
+  trace.Enter(Module("torch.nn.Sequential", "outer"));  // call 0
+  call(10, {.thread = 1, .sequence = 1});               // 1
+  trace.Enter(Module("torch.nn.Linear", "inner"));      // 2
+  call(100, {.thread = 1, .sequence = 2});              // 3
+  trace.Memory({.freed = true, .address = 1});          // by `inner` itself
+  trace.Leave();
+  trace.Leave();
+  trace.Enter(MakeConfig(1, "torch.Tensor.backward"));                                     // 4
+  call(1000, {.scope = kBackwardScope, .thread = 1, .sequence = 2, .forward_thread = 1});  // 5
+  call(5000, {.scope = kBackwardScope, .thread = 1, .sequence = 1, .forward_thread = 1});  // 6
+  trace.Memory({.address = ++blocks, .bytes = 7});
+  trace.Leave();
+  const std::vector<std::pair<uint64_t, int64_t>> launched = {{1, 1}, {3, 20}, {4, 3}, {5, 400}, {6, 8000}};
+  for (const auto& [number, ns] : launched) trace.Later(number, LaterOf::kDeviceWork, WorkOf(ns));
+  StatsOptions options;
+  options.grouping.by = StatsBy::kModule;
+  const json report = StatsJson({&trace}, options);
+  EXPECT_EQ(report["total_device_ns"], 8424);
+  double percent = 0;
+  std::map<std::string, std::vector<uint64_t>> rows;
+  for (const json& row : report["modules"]) {
+    percent += row["device_percent"].get<double>();
+    std::vector<uint64_t>& of = rows[row["module"].is_null() ? "none" : row["module"].get<std::string>()];
+    for (const char* key : {"device_ns", "allocated_bytes", "freed_bytes", "held_bytes", "peak_bytes"}) {
+      of.push_back(row[key].get<uint64_t>());
+    }
+  }
+  EXPECT_NEAR(percent, 100, 0.1);
+  // The peak alone is that of a call with all in it.
+  EXPECT_EQ(rows, (std::map<std::string, std::vector<uint64_t>>{{"outer", {8001, 5010, 0, 5000, 5000}},
+                                                                {"inner", {420, 1100, 10, 1100, 1000}},
+                                                                {"none", {3, 7, 0, 7, 6007}}}));
+}
+
+// Steps of two processes, by the name that the program gives some of them; a rank may start with a later one.
+TEST(StatsReport, StepsOfSeveralProcesses) {
+  FakeTrace trace(json{{"memory", true}});
+  trace.process(0).known.steps_by = StepKind::kTag;
+  trace.AddProcess(json::object());
+  trace.process(1).known.steps_by = StepKind::kStep;
+  trace.process(1).known.last_steps.at(StepKind::kStep) = {7, 700'000};
+  const auto step = [&](uint32_t process, StepKind kind, std::string_view tags, uint64_t number, int64_t begin_ns) {
+    StepMarks marks;
+    marks.at(kind) = {number, begin_ns};
+    trace.In(process, 0);
+    trace.Tag(WithStepMarks(tags, marks));
+    trace.Call(MakeConfig(2, "aten::f"));
+  };
+  // The first one's last step takes three times as long as its others, but less than those of the other process.
+  constexpr const char* kNames[] = {R"({"step": 2})", R"({"step": 3})", R"({"step": 4})", R"({"step": 2})",
+                                    R"({"step": 9})"};
+  int64_t begin_ns = 0;
+  for (uint64_t i = 1; i <= 5; ++i) step(0, StepKind::kTag, kNames[i - 1], i, begin_ns += 100);
+  trace.process(0).known.last_steps.at(StepKind::kTag) = {5, begin_ns + 300};
+  for (uint64_t i = 1; i <= 6; ++i) step(1, StepKind::kStep, "", i, static_cast<int64_t>(i) * 100'000);
+  StatsOptions options;
+  options.grouping.by = StatsBy::kStep;
+  const json report = StatsJson({&trace}, options);
+  std::vector<std::string> rows;
+  for (const json& row : report["steps"]) {
+    rows.push_back(absl::StrCat(row["number"].dump(), " ", row["step"].get<std::string>(), " ", row["calls"].dump(),
+                                " ", row["wall_ns"].dump(), " ", row["allocated_bytes"].dump()));
+  }
+  EXPECT_THAT(rows, ElementsAre("1 1 1 100000 null", "1 2 2 100000 0", "2 3 2 100000 0", "3 4 2 100000 0",
+                                "4 2 1 100 0", "5 5 1 100000 null", "5 9 1 300 0", "6 6 1 100000 null"));
+  EXPECT_EQ(report["step_times"]["steps"], 8);
+  EXPECT_EQ(report["step_times"]["long"], json::parse(R"([{"step": "9", "wall_ns": 300}])"));
+}
+
+// The peak of a step is that of its process on a device, above what there was when it began.
+TEST(StatsReport, PeaksOfSteps) {
+  FakeTrace trace(json{{"memory", true}});
+  trace.process(0).known.steps_by = StepKind::kStep;
+  constexpr MemoryDevice kCuda = {MemoryKind::kCuda, 1};
+  const auto begin = [&](uint64_t number) {
+    StepMarks marks;
+    marks.at(StepKind::kStep) = {number, static_cast<int64_t>(number)};
+    trace.Tag(WithStepMarks("", marks));
+  };
+  const auto call = [&](const std::vector<MemoryEvent>& events) {
+    trace.Enter(MakeConfig(2, "aten::f"));
+    for (const MemoryEvent& event : events) trace.Memory(event);
+    trace.Leave();
+  };
+  begin(1);
+  call({{.address = 1, .bytes = 100}});
+  trace.In(0, 1);
+  call({{.address = 2, .bytes = 50}, {.device = kCuda, .address = 1, .bytes = 120}});
+  trace.In(0, 0);
+  call({{.freed = true, .address = 1}});
+  begin(2);  // with 50 and 120 bytes
+  call({{.freed = true, .address = 2}, {.address = 3, .bytes = 70}});
+  call({{.address = 4, .bytes = 4}, {.freed = true, .device = kCuda, .address = 1}});
+  StatsOptions options;
+  const auto peaks = [&](StatsBy by, const char* list) {
+    options.grouping.by = by;
+    std::vector<uint64_t> found;
+    const json report = StatsJson({&trace}, options);
+    for (const json& row : report[list]) found.push_back(row["peak_bytes"]);
+    return found;
+  };
+  EXPECT_THAT(peaks(StatsBy::kStep, "steps"), ElementsAre(150, 24));
+  EXPECT_THAT(peaks(StatsBy::kProcess, "processes"), ElementsAre(150));
+  EXPECT_THAT(peaks(StatsBy::kThread, "threads"), ElementsAre(100, 170));
+}
+
+// What calls in many others launch and hold takes no longer than they are many.
+TEST(StatsReport, DeepCallsWithDeviceWorkAndMemory) {
+  FakeTrace trace(json{{"memory", true}, {"device_names", json::object()}});
+  constexpr uint64_t kDepth = 100'000;
+  for (uint64_t i = 0; i < kDepth; ++i) {
+    trace.Enter(MakeConfig(2, "aten::f"));
+    trace.Memory({.address = i, .bytes = 1});
+  }
+  for (uint64_t i = 1; i <= 100; ++i) trace.Later(kDepth - i, LaterOf::kDeviceWork, WorkOf(1));
+  StatsOptions options;
+  const auto begin = std::chrono::steady_clock::now();
+  const json row = StatsJson({&trace}, options)["apis"][0];
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2));
+  EXPECT_EQ(row["device_ns"], 100);
+  EXPECT_EQ(row["held_bytes"], kDepth);
+  EXPECT_EQ(row["allocated_bytes"], kDepth);  // though no call returned
+}
+
+// Side by side, and where a process of a trace did not record them.
+TEST(StatsReport, DeviceTimesAndMemoryThatATraceLacks) {
+  FakeTrace some(json{{"memory", true}, {"device_names", json::object()}}), none;
+  for (FakeTrace* const trace : {&some, &none}) {
+    trace->Enter(MakeConfig(2, "aten::f"));
+    if (trace == &some) trace->Memory({.address = 1, .bytes = 5});
+    trace->Leave();
+  }
+  some.Call(MakeConfig(2, "aten::g"));
+  some.Later(0, LaterOf::kDeviceWork, WorkOf(40));
+  StatsOptions options;
+  options.sort = StatsSort::kMemory;
+  const json report = StatsJson({&some, &none}, options);
+  EXPECT_EQ(report["traces"][0]["total_device_ns"], 40);
+  EXPECT_EQ(report["traces"][1]["total_device_ns"], nullptr);
+  const json& f = report["apis"][0];
+  const json& g = report["apis"][1];
+  for (const char* key : {"device_ns", "device_percent", "allocated_bytes", "peak_bytes"}) {
+    EXPECT_NE(f[key], nullptr) << key;
+    EXPECT_NE(f["traces"][0][key], nullptr) << key;
+    EXPECT_EQ(f["traces"][1][key], nullptr) << key;
+    EXPECT_EQ(g["traces"][1][key], nullptr) << key;
+  }
+  EXPECT_THAT(Stats({&some, &none}, options), HasSubstr("allocated  freed  peak  held"));
+  options.sort.reset();
+  EXPECT_THAT(Stats({&some, &none}, options), Not(HasSubstr("allocated")));
+  options.grouping.by = StatsBy::kKernel;
+  const json kernel = StatsJson({&some, &none}, options)["kernels"][0];
+  EXPECT_EQ(kernel["count"], 1);
+  EXPECT_EQ(kernel["traces"][0]["device_ns"], 40);
+  EXPECT_EQ(kernel["traces"][1]["device_ns"], nullptr);
+}
+
+// The error of a trace without steps or device times has what the recording said of it.
+TEST(StatsReport, WhyThereIsNothing) {
+  FakeTrace trace;
+  trace.Call(MakeConfig(2, "aten::f"));
+  trace.process(0).known.not_seen = {"steps 9: the program had none", "steps: nobody imported nosuch",
+                                     "device times: this torch has loaded no CUPTI", "memory on the CPU: not seen"};
+  std::vector<std::string> notes;
+  const auto error = [&](const StatsOptions& options) {
+    std::ostringstream out;
+    return std::string(WriteStats({{&trace, "t"}}, options, &out, &notes).message());
+  };
+  StatsOptions options;
+  options.grouping.by = StatsBy::kStep;
+  EXPECT_EQ(error(options), "t has no steps: nobody imported nosuch");
+  options.grouping.by = StatsBy::kKernel;
+  EXPECT_EQ(error(options), "t has no device times: this torch has loaded no CUPTI");
+  options.grouping.by = StatsBy::kApi;
+  options.sort = StatsSort::kDevice;
+  EXPECT_EQ(error(options), "cannot sort by device time: this torch has loaded no CUPTI");
+  trace.process(0).known.memory = true;
+  options.sort = StatsSort::kMemory;
+  EXPECT_EQ(error(options), "");
+  EXPECT_THAT(notes, ElementsAre("t: not seen: memory on the CPU: not seen"));
+  FakeTrace empty;
+  std::ostringstream out;
+  StatsOptions by_step;
+  by_step.grouping.by = StatsBy::kStep;
+  EXPECT_EQ(WriteStats({{&empty, "t"}}, by_step, &out).message(), "t has no steps: no call was recorded");
+}
+
 TEST(StatsReport, AClosureIsNotTheOptimizers) {
   FakeTrace trace;
   const Config mm = MakeConfig(2, "aten::mm");
@@ -979,11 +1186,6 @@ TEST(StatsReport, LaterNumbers) {
 
 // Work counts for the call that launched it and for those around it, once in a row, also after their ends.
 TEST(StatsReport, DeviceTimes) {
-  const auto work = [](int64_t ns) {
-    std::string bytes;
-    AppendDeviceWork({.start_ns = 1'000'000, .duration_ns = ns}, &bytes);
-    return bytes;
-  };
   FakeTrace trace(json{{"device_names", {{"1", "a_kernel"}}}});
   trace.Enter(MakeConfig(1, "torch.f"));
   trace.Enter(MakeConfig(2, "aten::f"));
@@ -992,9 +1194,9 @@ TEST(StatsReport, DeviceTimes) {
   trace.Leave();
   trace.Leave();
   trace.Call(MakeConfig(2, "aten::g"));
-  trace.Later(2, LaterOf::kDeviceWork, work(100) + work(20));
-  trace.Later(1, LaterOf::kDeviceWork, work(30));
-  trace.Later(3, LaterOf::kDeviceWork, work(50));
+  trace.Later(2, LaterOf::kDeviceWork, WorkOf(100) + WorkOf(20));
+  trace.Later(1, LaterOf::kDeviceWork, WorkOf(30));
+  trace.Later(3, LaterOf::kDeviceWork, WorkOf(50));
   StatsOptions options;
   options.sort = StatsSort::kDevice;
   json result = StatsJson({&trace}, options);
@@ -1095,9 +1297,11 @@ TEST(StatsReport, KernelsOfCollectives) {
   EXPECT_EQ(rows[1]["bytes"], 1000);
 }
 
-TEST(StatsReport, AbsurdDeviceTimesEndAtTheMost) {
+TEST(StatsReport, AbsurdTimesEndAtTheMost) {
   FakeTrace trace(json{{"device_names", json::object()}});
-  trace.Call(MakeConfig(2, "aten::f"));
+  trace.Enter(MakeConfig(2, "aten::f"));
+  trace.Wait(900'000'000'000'000'000);
+  trace.Leave();
   std::string work;
   for (int i = 0; i < 9000; ++i) AppendDeviceWork({.duration_ns = DeviceWork::kMostNs}, &work);
   trace.Later(0, LaterOf::kDeviceWork, work);
@@ -1109,7 +1313,12 @@ TEST(StatsReport, AbsurdDeviceTimesEndAtTheMost) {
   EXPECT_EQ(result["kernels"][0]["device_ns"], INT64_MAX);
   options.grouping.by = StatsBy::kApi;
   options.sort = StatsSort::kDevice;
-  EXPECT_EQ(StatsJson({&trace}, options)["apis"][0]["device_ns"], INT64_MAX);
+  const json many = StatsJson(std::vector<Trace*>(11, &trace), options);
+  for (const json& row : {many, many["apis"][0]}) {
+    for (const char* key : {"device_ns", "self_time_ns"}) {
+      EXPECT_EQ(row.contains(key) ? row[key] : row[absl::StrCat("total_", key)], INT64_MAX);
+    }
+  }
 }
 
 TEST(StatsReport, AchievedRates) {

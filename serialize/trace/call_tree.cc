@@ -6,6 +6,7 @@
 #include "serialize/model/device_work.h"
 #include "serialize/trace/launched_work.h"
 #include "serialize/trace/live_memory.h"
+#include "serialize/trace/run_facts.h"
 
 namespace torchtrace {
 namespace {
@@ -28,14 +29,15 @@ const Choices<TreeWeight>& TreeWeights() {
 }
 
 absl::Status CheckWeight(const Trace& trace, TreeWeight weight, std::string_view name) {
-  const char* lacking = nullptr;
+  std::string lacking;
   if (weight == TreeWeight::kDevice && !HasDeviceTimes(trace)) {
-    lacking = " has no device times: record them with torchtrace run --device-times";
+    const std::string why = WhyNotSeen(trace, "device times");
+    lacking =
+        absl::StrCat(" has no device times: ", why.empty() ? "record them with torchtrace run --device-times" : why);
   } else if (weight == TreeWeight::kMemory && !HasMemory(trace)) {
     lacking = " has no memory: record it with torchtrace run --memory";
   }
-  return lacking == nullptr ? absl::OkStatus()
-                            : absl::FailedPreconditionError(absl::StrCat(std::string(name), lacking));
+  return lacking.empty() ? absl::OkStatus() : absl::FailedPreconditionError(absl::StrCat(std::string(name), lacking));
 }
 
 RecordsShown ShownFor(TreeWeight weight) {
@@ -64,8 +66,7 @@ void CallTree::AddWork(const CallRecord& record) {
   const uint32_t* const node = thread->second.recent.Find(record.call);
   if (node == nullptr) return;
   std::vector<DeviceWork> work;
-  ReadDeviceWork(record.device_work, &work);
-  for (const DeviceWork& one : work) AddAmount(*node, static_cast<double>(one.duration_ns));
+  AddAmount(*node, static_cast<double>(DeviceNs(record.device_work, &work)));
 }
 
 void CallTree::AddMemory(const CallRecord& record) {

@@ -36,9 +36,7 @@ absl::Status DeviceTimesOfCalls::Prepare(Trace* trace) {
   std::vector<DeviceWork> work;
   return trace->Read([&](const CallRecord& record) {
     if (record.kind != CallRecord::kLater || record.device_work.empty()) return absl::OkStatus();
-    ReadDeviceWork(record.device_work, &work);
-    int64_t& ns = own_ns_[record.call];
-    for (const DeviceWork& one : work) AddSaturating(one.duration_ns, &ns);
+    AddSaturating(DeviceNs(record.device_work, &work), &own_ns_[record.call]);
     return absl::OkStatus();
   });
 }

@@ -212,6 +212,22 @@ RunFacts GatherFacts(const Trace& trace) {
   return facts;
 }
 
+std::vector<std::string> NotSeen(const Trace& trace, std::string_view begin) {
+  std::vector<std::string> texts;
+  for (const ProcessInfo& process : trace.processes()) {
+    for (const std::string& text : process.known.not_seen) {
+      if (text.starts_with(begin)) AddOnce(text, &texts);
+    }
+  }
+  return texts;
+}
+
+std::string WhyNotSeen(const Trace& trace, std::string_view what) {
+  const std::string begin = absl::StrCat(std::string(what), ": ");
+  const std::vector<std::string> texts = NotSeen(trace, begin);
+  return texts.empty() ? "" : texts[0].substr(begin.size());
+}
+
 CappedCounts CountCapped(const Trace& trace, const Statistics& statistics) {
   CappedCounts capped;
   for (ConfigId id = 0; id < statistics.config_calls.size(); ++id) {

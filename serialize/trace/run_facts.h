@@ -78,6 +78,11 @@ struct RunFacts {
 // Count or read the trace first.
 RunFacts GatherFacts(const Trace& trace);
 
+// The sentences of the trace's processes on what was not seen that begin so, each once.
+std::vector<std::string> NotSeen(const Trace& trace, std::string_view begin);
+// What some process says of why that was not seen: of "steps" what follows on `steps: `. Empty: none does.
+std::string WhyNotSeen(const Trace& trace, std::string_view what);
+
 // Configs with incomplete descriptions, and calls of them: long texts and containers
 // that were cut, containers nested too deeply.
 struct CappedCounts {

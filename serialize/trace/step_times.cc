@@ -5,6 +5,8 @@
 #include <iterator>
 #include <numeric>
 
+#include "serialize/trace/run_facts.h"
+
 namespace torchtrace {
 
 StepPlace PlaceInSteps(const Trace& trace, const ProcessMetadata& known, uint32_t tags) {
@@ -21,10 +23,15 @@ bool TellsOfSteps(const ProcessMetadata& known) {
   return known.steps_by != StepKind::kForward || known.last_steps.at(StepKind::kForward).number > 0;
 }
 
-std::string NoSteps(std::string_view who_has) {
-  return std::string(who_has) +
-         " no steps: no optimizer stepped, no nn.Module was called, and torchtrace.annotate(step=N) named none "
-         "(see docs/STATS.md)";
+std::string NoSteps(std::string_view who_has, const Trace& trace) {
+  const std::vector<ProcessInfo>& processes = trace.processes();
+  const bool empty =
+      std::all_of(processes.begin(), processes.end(), [](const ProcessInfo& process) { return process.calls == 0; });
+  const std::string why = empty ? "no call was recorded" : WhyNotSeen(trace, "steps");
+  return std::string(who_has) + " no steps: " +
+         (why.empty() ? "no optimizer stepped, no nn.Module was called, and torchtrace.annotate(step=N) named none "
+                        "(see docs/STATS.md)"
+                      : why);
 }
 
 StepPlace StepTimes::Add(const CallRecord& entry) {

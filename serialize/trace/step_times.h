@@ -41,8 +41,8 @@ StepPlace PlaceInSteps(const Trace& trace, const ProcessMetadata& known, uint32_
 // Whether a process had steps, by its metadata: those of a process that was killed may lack them.
 bool TellsOfSteps(const ProcessMetadata& known);
 
-// An error's words on whatever has no steps, "the trace has".
-std::string NoSteps(std::string_view who_has);
+// An error's words on a trace without steps, "the trace has".
+std::string NoSteps(std::string_view who_has, const Trace& trace);
 
 // A process's steps are found in the tags of its calls, so they are complete when all calls were added.
 class StepTimes {

@@ -92,6 +92,11 @@ TEST(StepTimesTest, TheProgramsTagNamesSteps) {
   EXPECT_EQ(times.Of(0).at(1).end_ns, 180);
   EXPECT_EQ(times.Of(0).at(2).name, "\"x\"");
   EXPECT_TRUE(times.Of(0).at(2).end_ns.has_value());
+  // The trace's end tells when the last tag went.
+  trace.process(0).known.last_steps.at(StepKind::kTag) = {2, 290};
+  StepTimes ended(&trace);
+  PlacesOf(&trace, &ended);
+  EXPECT_EQ(ended.Of(0).at(2).end_ns, 290);
 }
 
 TEST(StepTimesTest, FindsTheStepOfATime) {

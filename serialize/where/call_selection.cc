@@ -56,7 +56,8 @@ absl::Status CallSelector::Prepare() {
   if (selection_.skip_steps > 0) {
     const absl::StatusOr<bool> has_steps = HasSteps();
     if (!has_steps.ok()) return has_steps.status();
-    if (!*has_steps) return absl::InvalidArgumentError(absl::StrCat("--skip-steps: ", NoSteps("the trace has")));
+    if (!*has_steps)
+      return absl::InvalidArgumentError(absl::StrCat("--skip-steps: ", NoSteps("the trace has", *trace_)));
   }
   // Names of threads are only complete after a first pass.
   if (!selection_.threads.empty() || (selection_.where.has_value() && selection_.where->needs_call())) {
