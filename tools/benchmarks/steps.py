@@ -25,7 +25,7 @@ TITLES = {
     "tokenizer": "tokenizer",
 }
 PYTHON_SUBJECTS = ("torchtrace, 0", "torchtrace, 1", "torchtrace, 2")
-PYTHON_ROWS = (*PYTHON_SUBJECTS, "torchtrace, 0,1,2")
+PYTHON_ROWS = ("torchtrace, 0", "torchtrace, 0,1,2")
 # How often another checkout's process and ours alternate.
 BEFORE_TURNS = 4
 # Subjects measured together in one process, by prefixes of their names.
