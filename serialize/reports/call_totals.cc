@@ -93,7 +93,7 @@ class Summer {
     bool outermost_of_level = true;
     std::bitset<UINT8_MAX + 1> levels = {};  // with those around
     // Of its own calls; AddContexts adds those of the contexts in it.
-    uint64_t held = 0;  // bytes
+    MemoryTotals held = {};
     int64_t device_ns = 0;
   };
   // What has lived on a device since the first record: only differences mean something.
@@ -108,6 +108,7 @@ class Summer {
   };
 
   struct MemoryUse {
+    MemoryDevice device;
     uint64_t allocated = 0;
     uint64_t freed = 0;
     int64_t net = 0;
@@ -132,7 +133,7 @@ class Summer {
     uint8_t level = 0;
     ConfigId config = kLostId;
     uint32_t context = kUnknownContext;
-    MemoryUse memory;  // with that of finished calls in it
+    std::vector<MemoryUse> memory;  // by device, with that of finished calls in it
   };
   // A call that is accepted, or may have launched work of devices: what comes later of it counts.
   struct RecentCall {
@@ -188,13 +189,24 @@ class Summer {
   }
   // Also of calls that never returned. `call` is the last open one.
   [[gnu::noinline]] void CloseMemory(const OpenCall& call, ThreadState* thread) {
-    const MemoryUse& use = call.memory;
-    if (call.row != kNoRow && call.outermost) {
-      const auto peak = static_cast<uint64_t>(use.peak);
-      totals_.configs[call.config].memory.Add({use.allocated, use.freed, peak});
-      if (call.place != kNoPlace && !options_.intervals) PlaceAt(call.place).total.memory.Add({.peak = peak});
+    for (const MemoryUse& use : call.memory) {
+      if (call.row != kNoRow && call.outermost) {
+        const auto peak = static_cast<uint64_t>(use.peak);
+        totals_.configs[call.config].memory.Of(use.device).Add({use.allocated, use.freed, peak});
+        if (call.place != kNoPlace && !options_.intervals) {
+          PlaceAt(call.place).total.memory.Of(use.device).Add({.peak = peak});
+        }
+      }
+      if (thread->open.size() > 1) AddUse(use, &thread->open[thread->open.size() - 2]);
     }
-    if (thread->open.size() > 1) thread->open[thread->open.size() - 2].memory.Add(use);
+  }
+
+  static void AddUse(const MemoryUse& use, OpenCall* call) {
+    for (MemoryUse& known : call->memory) {
+      if (known.device == use.device) return known.Add(use);
+    }
+    call->memory.push_back({use.device});
+    call->memory.back().Add(use);
   }
 
   // Costs of the calls at this depth and deeper, which have ended: the one at this depth by an exception if `raised`.
@@ -233,7 +245,7 @@ class Summer {
       open.accepted = accepted;
       open.context = kUnknownContext;
       open.outermost = true;
-      open.memory = {};
+      if (!open.memory.empty()) open.memory.clear();
       if (accepted) {
         if (open.row >= open_rows_.size()) [[unlikely]] {
           GrowRows(open.row + size_t{1});
@@ -335,7 +347,7 @@ class Summer {
     int64_t above = running.bytes;
     AddSaturating(-running.at_begin, &above);
     if (interval.place != kNoPlace && above > 0) {
-      PlaceAt(interval.place).total.memory.Add({.peak = static_cast<uint64_t>(above)});
+      PlaceAt(interval.place).total.memory.Of(running.device).Add({.peak = static_cast<uint64_t>(above)});
     }
   }
 
@@ -345,7 +357,7 @@ class Summer {
     const uint32_t context = record.memory.of_parameter() ? kNoContext : ContextOf(&thread);
     const std::optional<LiveMemory<uint32_t>::Block> ended = memory_.Apply(record.process, record.memory, context);
     if (record.memory.of_parameter()) return;
-    MemoryUse use;
+    MemoryUse use = {record.memory.device};
     if (!record.memory.freed) {
       use.allocated = CountedBytes(record.memory);
       use.net = static_cast<int64_t>(use.allocated);
@@ -356,9 +368,9 @@ class Summer {
     }
     if (options_.intervals) ChangeInterval(record, use.net);
     if (contexts_[context].place != kNoPlace) {
-      PlaceAt(contexts_[context].place).total.memory.Add({use.allocated, use.freed});
+      PlaceAt(contexts_[context].place).total.memory.Of(use.device).Add({use.allocated, use.freed});
     }
-    if (!thread.open.empty()) thread.open.back().memory.Add(use);
+    if (!thread.open.empty()) AddUse(use, &thread.open.back());
   }
 
   // The context of the thread's innermost call.
@@ -388,20 +400,20 @@ class Summer {
 
   // What counts for the calls around, too.
   void AddContexts() {
-    memory_.ForEach([this](const ProcessDevice&, const LiveMemory<uint32_t>::Block& block) {
+    memory_.ForEach([this](const ProcessDevice& on, const LiveMemory<uint32_t>::Block& block) {
       Context& context = contexts_[block.owner];
-      context.held += block.bytes;
-      if (context.place != kNoPlace) PlaceAt(context.place).total.memory.held += block.bytes;
+      context.held.Of(on.device).held += block.bytes;
+      if (context.place != kNoPlace) PlaceAt(context.place).total.memory.Of(on.device).held += block.bytes;
     });
     // Inner contexts have greater numbers.
     for (size_t i = contexts_.size() - 1; i > kNoContext; --i) {
       const Context& context = contexts_[i];
       Context& around = contexts_[context.around];
-      around.held += context.held;
+      around.held.Add(context.held);
       AddSaturating(context.device_ns, &around.device_ns);
       CallTotal& total = totals_.configs[context.config];
       if (context.outermost) {
-        total.memory.held += context.held;
+        total.memory.Add(context.held);
         AddSaturating(context.device_ns, &total.device_ns);
       }
       if (context.outermost_of_level) AddSaturating(context.device_ns, &total.outer_device_ns);

@@ -46,12 +46,6 @@ enum class Phase : uint8_t {
   kClosure  // of the program, in an optimizer's step
 };
 
-std::string DeviceName(const MemoryDevice& device) {
-  return device.kind == MemoryKind::kCpu    ? "cpu"
-         : device.kind == MemoryKind::kCuda ? absl::StrCat("cuda:", device.index)
-                                            : absl::StrCat("device ", static_cast<int>(device.kind), ":", device.index);
-}
-
 std::string Amount(uint64_t bytes) { return absl::StrCat(FormatAmount(static_cast<double>(bytes)), "B"); }
 
 bool HasModules(const Trace& trace) {
@@ -613,6 +607,12 @@ class MemoryReport {
 };
 
 }  // namespace
+
+std::string DeviceName(const MemoryDevice& device) {
+  return device.kind == MemoryKind::kCpu    ? "cpu"
+         : device.kind == MemoryKind::kCuda ? absl::StrCat("cuda:", device.index)
+                                            : absl::StrCat("device ", static_cast<int>(device.kind), ":", device.index);
+}
 
 const Choices<MemoryBy>& MemoryGroupings() {
   static const Choices<MemoryBy> groupings(

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "serialize/base/choices.h"
+#include "serialize/model/memory_event.h"
 #include "serialize/trace/trace.h"
 
 namespace torchtrace {
@@ -17,6 +18,9 @@ namespace torchtrace {
 // What tells apart who made memory.
 enum class MemoryBy : uint8_t { kApi, kModule, kLine, kKind };
 const Choices<MemoryBy>& MemoryGroupings();
+
+// "cpu", "cuda:0".
+std::string DeviceName(const MemoryDevice& device);
 
 struct MemoryOptions {
   MemoryBy by = MemoryBy::kApi;

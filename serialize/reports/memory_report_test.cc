@@ -284,5 +284,36 @@ TEST(MemoryReport, Stats) {
   EXPECT_EQ(memory(rows[2]), json::parse("[70, 140, 70, 30]"));
 }
 
+// Columns are sums over devices but for the peak; each device's own figures are beside them.
+TEST(MemoryReport, StatsOfSeveralDevices) {
+  const MemoryDevice gpu = {MemoryKind::kCuda, 1};
+  FakeTrace trace(json{{"memory", true}});
+  trace.Enter(MakeConfig(1, "torch.Tensor.cuda"));
+  trace.Enter(MakeConfig(2, "aten::_to_copy"));
+  trace.Memory({.address = 1, .bytes = 100});
+  trace.Memory({.device = gpu, .address = 1, .bytes = 70});
+  trace.Memory({.freed = true, .address = 1});
+  trace.Leave();
+  trace.Leave();
+  for (const StatsBy by : {StatsBy::kApi, StatsBy::kProcess}) {
+    StatsOptions options;
+    options.grouping.by = by;
+    options.format = StatsFormat::kJson;
+    std::ostringstream out;
+    ASSERT_TRUE(WriteStats({{&trace, "t"}}, options, &out).ok());
+    for (const json& row : json::parse(out.str())[by == StatsBy::kApi ? "apis" : "processes"]) {
+      EXPECT_EQ((json{row["allocated_bytes"], row["freed_bytes"], row["peak_bytes"], row["held_bytes"]}),
+                json::parse("[170, 100, 100, 70]"));
+      EXPECT_EQ(row["devices"], json::parse(R"({
+        "cpu": {"allocated_bytes": 100, "freed_bytes": 100, "peak_bytes": 100, "held_bytes": 0},
+        "cuda:1": {"allocated_bytes": 70, "freed_bytes": 0, "peak_bytes": 70, "held_bytes": 70}})"));
+    }
+    options.format = StatsFormat::kText;
+    std::ostringstream text;
+    ASSERT_TRUE(WriteStats({{&trace, "t"}}, options, &text).ok());
+    EXPECT_EQ(text.str().find("devices"), std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace torchtrace

@@ -27,6 +27,7 @@
 #include "serialize/forms/call_labels.h"
 #include "serialize/forms/trace_lines.h"
 #include "serialize/model/device_work.h"
+#include "serialize/model/memory_event.h"
 #include "serialize/reports/durations.h"
 #include "serialize/reports/number_extremes.h"
 #include "serialize/reports/report_table.h"
@@ -45,13 +46,13 @@ struct FirstCall {
   friend auto operator<=>(const FirstCall&, const FirstCall&) = default;
 };
 
-// Memory of calls. If rows are configs, with what the calls in them allocate and free; a call within another one of its
-// row adds nothing. If rows are places, each byte counts for the place of the innermost call.
+// A device's memory of calls. If rows are configs, with what the calls in them allocate and free; a call within another
+// one of its row adds nothing. If rows are places, each byte counts for the place of the innermost call.
 struct MemoryTotal {
   uint64_t allocated = 0;
   uint64_t freed = 0;
   // The most that a call with the calls in it had allocated above its start; with SumOptions::intervals, that a process
-  // had on a device above the row's start.
+  // had above the row's start.
   uint64_t peak = 0;
   uint64_t held = 0;  // allocated and never freed
 
@@ -60,6 +61,27 @@ struct MemoryTotal {
     freed += other.freed;
     peak = std::max(peak, other.peak);
     held += other.held;
+  }
+};
+
+// The same for each device.
+struct MemoryTotals {
+  std::vector<std::pair<MemoryDevice, MemoryTotal>> devices;  // as they come
+
+  MemoryTotal& Of(const MemoryDevice& device) {
+    for (auto& [known, total] : devices) {
+      if (known == device) return total;
+    }
+    return devices.emplace_back(device, MemoryTotal()).second;
+  }
+  void Add(const MemoryTotals& other) {
+    for (const auto& [device, total] : other.devices) Of(device).Add(total);
+  }
+  // Sums over the devices, and the largest of their peaks.
+  MemoryTotal All() const {
+    MemoryTotal all;
+    for (const auto& [device, total] : devices) all.Add(total);
+    return all;
   }
 };
 
@@ -78,7 +100,7 @@ struct CallTotal {
   FirstCall first = {};
   Durations durations = {};     // of the calls that time_ns counts, if SumOptions asks for them
   NumberExtremes numbers = {};  // if SumOptions asks for them
-  MemoryTotal memory = {};      // the same
+  MemoryTotals memory = {};     // the same
   // If SumOptions asks for it: how long devices ran what the row's calls launched. It counts as memory does. Then that
   // of configs alone, of calls that are in no other one of their level.
   int64_t device_ns = 0;

@@ -597,7 +597,7 @@ CallShapes ShapeRules::FindSizes(const Config& config) {
         shapes.sizes.push_back({name, Numbers{(*numbers)[i]}});
       }
     }
-    constexpr double kMostOfACall = 1e18;
+    constexpr double kMostOfACall = 1e21;
     const auto amount = [&values](const std::optional<Formula>& formula) -> std::optional<double> {
       const std::optional<Numbers> numbers = formula.has_value() ? formula->Evaluate(values) : std::nullopt;
       if (!numbers.has_value() || numbers->size() != 1) return std::nullopt;

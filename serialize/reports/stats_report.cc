@@ -22,6 +22,7 @@
 #include "serialize/forms/trace_lines.h"
 #include "serialize/model/config.h"
 #include "serialize/model/graph_calls.h"
+#include "serialize/reports/memory_report.h"
 #include "serialize/reports/report_table.h"
 #include "serialize/reports/reports.h"
 #include "serialize/reports/shapes.h"
@@ -34,6 +35,18 @@ namespace torchtrace {
 namespace {
 
 using nlohmann::ordered_json;
+
+ordered_json DevicesJson(const MemoryTotals& totals) {
+  const std::map<MemoryDevice, MemoryTotal> devices(totals.devices.begin(), totals.devices.end());
+  ordered_json json = ordered_json::object();
+  for (const auto& [device, memory] : devices) {
+    json[DeviceName(device)] = {{"allocated_bytes", memory.allocated},
+                                {"freed_bytes", memory.freed},
+                                {"peak_bytes", memory.peak},
+                                {"held_bytes", memory.held}};
+  }
+  return json;
+}
 
 // What a row shows for all traces together, or for one of them.
 struct Cells {
@@ -526,7 +539,8 @@ class StatsReport {
       totals.traces.resize(columns);
       return totals;
     };
-    const auto add = [](const GlobalConfig& config, const CallTotal& total, Totals* totals) {
+    const auto add = [this](const GlobalConfig& config, const CallTotal& total, Totals* totals) {
+      for (const auto& [device, memory] : total.memory.devices) memory_devices_.insert(device);
       totals->calls += total.calls;
       ++totals->configs;
       AddSaturating(total.self_time_ns, &totals->self_time_ns);
@@ -626,7 +640,7 @@ class StatsReport {
         case StatsSort::kDevice:
           return static_cast<double>(row.all.total.device_ns);
         case StatsSort::kMemory:
-          return static_cast<double>(row.all.total.memory.allocated);
+          return static_cast<double>(row.all.total.memory.All().allocated);
         case StatsSort::kFlops:
           return row.all.cost.flops.value_or(-1);
         case StatsSort::kBytes:
@@ -914,7 +928,7 @@ class StatsReport {
       add_known(numbers.calls != 0, "inf calls", "calls_with_inf", numbers.calls_with_inf);
     }
     if (memory_) {
-      const MemoryTotal& memory = cells.total.memory;
+      const MemoryTotal memory = cells.total.memory.All();
       const bool known = cells.total.has_memory || (cells.total.calls == 0 && (totals.has_memory || totals.calls == 0));
       const auto add_bytes = [&](const char* title, const char* name, uint64_t bytes) {
         add_known(known, sort_ == StatsSort::kMemory ? title : alone(title), name,
@@ -924,6 +938,7 @@ class StatsReport {
       add_bytes("freed", "freed_bytes", memory.freed);
       add_bytes("peak", "peak_bytes", memory.peak);
       add_bytes("held", "held_bytes", memory.held);
+      if (memory_devices_.size() > 1) add_known(known, "", "devices", ReportCell(DevicesJson(cells.total.memory), ""));
     }
     if (options_.times) add("", "raised", cells.total.raised);
   }
@@ -944,6 +959,7 @@ class StatsReport {
   const bool costs_;  // shows FLOPs and bytes
   const bool sorts_by_time_;
   const bool memory_;  // some trace has it
+  std::set<MemoryDevice> memory_devices_;
   GlobMemo filter_;
   StatsPlaces places_;
   ShapeRules shape_rules_;

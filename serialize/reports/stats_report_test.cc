@@ -685,7 +685,7 @@ TEST(StatsReport, PeaksOfSteps) {
   };
   EXPECT_THAT(peaks(StatsBy::kStep, "steps"), ElementsAre(150, 24));
   EXPECT_THAT(peaks(StatsBy::kProcess, "processes"), ElementsAre(150));
-  EXPECT_THAT(peaks(StatsBy::kThread, "threads"), ElementsAre(100, 170));
+  EXPECT_THAT(peaks(StatsBy::kThread, "threads"), ElementsAre(100, 120));
 }
 
 // What calls in many others launch and hold takes no longer than they are many.
