@@ -179,13 +179,19 @@ class Check:
             own == {key: untraced[key] for key in own},
         )
         devices = traced.json("memory")["devices"]
-        peak = next(
-            (row["peak_bytes"] for row in devices if row["device"].startswith("cuda")), None
-        )
+        gpu = [row for row in devices if row["device"].startswith("cuda")][0]
+        peaks = {
+            "requested": gpu["peak_bytes"],
+            "allocated": gpu["peak_bytes"] + (gpu["rounding_bytes"] or 0),
+        }
         self.add(
-            "peak of torchtrace memory, of the allocator's",
-            f"{peak} of {own}",
-            peak == own["requested"],
+            "peaks of torchtrace memory, of the allocator's", f"{peaks} of {own}", peaks == own
+        )
+        alive = traced.facts["alive"]
+        self.add(
+            "alive at the end, of torch.cuda.memory_snapshot's",
+            f"{gpu['end_bytes']} of {alive}",
+            gpu["end_bytes"] == alive,
         )
 
     def numbers(self):
@@ -215,7 +221,11 @@ class Check:
                 )
             medians = {name: statistics.median(ratios) for name, ratios in found.items()}
             step = f"{size} step, {statistics.median(untraced):.2f} ms"
-            self.add(f"{step}: torch.profiler", ratio(medians.pop("torch.profiler")), True)
+            profiler = medians.pop("torch.profiler")
+            self.add(f"{step}: torch.profiler", ratio(profiler), True)
+            if profiler > 1.02:
+                share = (medians["2 --device-times"] - 1) / (profiler - 1)
+                self.add(f"{step}: --device-times, of what that adds", ratio(share), share <= 0.5)
             for name, times in medians.items():
                 self.add(f"{step}: {name} [{ratio(most)}]", ratio(times), times <= most)
 

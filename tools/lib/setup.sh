@@ -182,10 +182,11 @@ setup_pyarrow() {
 # What only tests and checks need, in .venv and .build/node.
 setup_test_env() {
   local stamp=$BUILD_DIR/test-env wanted
-  wanted=$(cat "$ROOT"/tools/requirements-{parquet,test}.txt && ls -d "$VENV"/lib/python3*)
+  wanted=$(cat "$ROOT"/tools/requirements-{parquet,test,hta}.txt && ls -d "$VENV"/lib/python3*)
   if [[ ! -f $stamp || $(<"$stamp") != "$wanted" ]] || ! venv_has pytest; then
     say "setup: installing Python packages for the tests into .venv"
     pip_install pip-test -r "$ROOT/tools/requirements-test.txt"
+    pip_install pip-hta --no-deps -r "$ROOT/tools/requirements-hta.txt"
     printf '%s\n' "$wanted" >"$stamp"
   fi
   setup_buildifier

@@ -128,11 +128,7 @@ def test_streams_of_a_chrome_trace():
 
 
 def test_holistic_trace_analysis_knows_the_streams(tmp_path):
-    # Optional: tools/requirements-hta.txt. HTA 0.5 fails with pandas 3.
-    pandas = pytest.importorskip("pandas")
     hta = pytest.importorskip("hta.trace_analysis")
-    if pandas.__version__ >= "3":
-        pytest.skip("HTA needs pandas 2")
     (tmp_path / "trace.json").write_text(chrome_trace())
     analysis = hta.TraceAnalysis({0: str(tmp_path / "trace.json")}, trace_dir=str(tmp_path))
     types, kernels = analysis.get_gpu_kernel_breakdown(visualize=False)

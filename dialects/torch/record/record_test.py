@@ -367,7 +367,7 @@ def test_the_tree_and_the_pictures_of_it(tmp_path):
 
 
 def test_holistic_trace_analysis_reads_the_chrome_trace(tmp_path):
-    hta = pytest.importorskip("hta.trace_analysis")  # optional: it brings pandas and Jupyter
+    hta = pytest.importorskip("hta.trace_analysis")
     run = trace(MY_MODULE, levels="3,4", options=["--frames", "modules"]).check()
     chrome = tmp_path / "trace.json"
     tool("export", "chrome", run.folder, "-o", chrome)
