@@ -63,13 +63,13 @@ def one_after_another():
         of = model()
         train(3, torch.optim.SGD(of.parameters()), of)
 
-# The first one lives on; the second training's first eight steps are one.
+# The first one lives on; the next eight steps, five and three of others, are one.
 def kept_optimizers():
     kept = []
-    for i in range(2):
+    for steps in (10, 5, 10):
         of = model()
         kept.append(torch.optim.SGD(of.parameters()))
-        train(10, kept[-1], of)
+        train(steps, kept[-1], of)
 
 def scaler():
     of = model()
@@ -282,7 +282,7 @@ BEFORE, AFTER = "before the first", "after the last"
         ("no_end", [BEFORE, "1", "2", AFTER]),
         ("gan", [BEFORE, "1", "2", "3", AFTER]),
         ("one_after_another", [BEFORE, "1", "2", "3", "4", "5", "6"]),
-        ("kept_optimizers", [BEFORE, *map(str, range(1, 14))]),
+        ("kept_optimizers", [BEFORE, *map(str, range(1, 19))]),
         ("scaler", [BEFORE, "1", "2", "3", "4", "5", "6"]),
         ("two_scalers", [BEFORE, "1", "2", "3", "4", "5", AFTER]),
         ("lbfgs", [BEFORE, "1", "2"]),

@@ -112,9 +112,14 @@ class Sandbox:
         self.printed = {}
         if earlier is not None:
             self.printed = json.loads((earlier / "printed.json").read_text())
-            for made in earlier.iterdir():
-                if made.is_dir() and made.name not in ("testdata", "docs", "tools", "bin"):
-                    shutil.copytree(made, self.folder / made.name, symlinks=True)
+            own = {"testdata", "docs", "tools", "bin", "printed.json"}
+            shutil.copytree(
+                earlier,
+                self.folder,
+                symlinks=True,
+                ignore=lambda of, names: own if Path(of) == earlier else (),
+                dirs_exist_ok=True,
+            )
         for name in ("testdata", "docs"):
             (self.folder / name).symlink_to(tool.ROOT / name)
         for name in ("tools", "bin"):
@@ -145,7 +150,7 @@ class Sandbox:
             )
             assert done.returncode in (0, 1), f"$ {command}\n{done.stdout}"
             text = done.stdout.replace(f"{tool.ROOT}/tools/", "tools/")
-            for folder in (self.folder, self.earlier):
+            for folder in filter(None, (self.folder, self.earlier)):
                 text = text.replace(f"{folder}/", "")
             self.printed[command] = [line.rstrip() for line in text.splitlines()]
         return self.printed[command]

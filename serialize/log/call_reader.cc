@@ -177,7 +177,7 @@ bool LogRecord::Parse(Kind kind, std::string_view body) {
       }
       memory_.freed = (head & 1) != 0;
       memory_.device.kind = static_cast<MemoryKind>(head >> 1 & 3);
-      memory_.device.index = static_cast<uint32_t>(std::min<uint64_t>(head >> 3, UINT32_MAX));
+      memory_.device.index = static_cast<uint32_t>(std::min<uint64_t>(head >> 3, kMostMemoryDevices - 1));
       return true;
     }
     default:

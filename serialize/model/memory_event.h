@@ -10,6 +10,8 @@ namespace torchtrace {
 // Whose memory it is. The numbers are those of the log.
 enum class MemoryKind : uint8_t { kCpu = 0, kCuda = 1 };
 inline constexpr uint64_t kMemoryKinds = 2;
+// Of a kind, as c10::DeviceIndex allows.
+inline constexpr uint64_t kMostMemoryDevices = 128;
 
 struct MemoryDevice {
   MemoryKind kind = MemoryKind::kCpu;

@@ -344,8 +344,8 @@ class Summer {
     Running& running =
         at != interval.devices.end() ? *at : interval.devices.emplace_back(Running{record.memory.device});
     AddSaturating(change, &running.bytes);
-    int64_t above = running.bytes;
-    AddSaturating(-running.at_begin, &above);
+    int64_t above = 0;
+    if (__builtin_sub_overflow(running.bytes, running.at_begin, &above)) above = 0;
     if (interval.place != kNoPlace && above > 0) {
       PlaceAt(interval.place).total.memory.Of(running.device).Add({.peak = static_cast<uint64_t>(above)});
     }

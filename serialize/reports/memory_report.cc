@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -215,6 +216,7 @@ class MemoryReport {
     LineId line = kNoLine;
     Phase phase = Phase::kOther;  // of what is around it, too
     uint64_t phase_call = kNoCall;
+    bool in_backward = false;  // an optimizer's step that a backward pass calls
   };
   struct Thread {
     ReusedStack<OpenCall> open;
@@ -223,10 +225,10 @@ class MemoryReport {
     uint64_t scoped_step = kNoCall;
     uint64_t scoped_end = kNoCall;  // kNoCall: it was not recorded, and the scope ends when the program's step does
     int64_t scoped_until_ns = 0;
+    NodesMade made;
   };
   struct Scope {
     uint64_t call = kNoCall;
-    uint8_t level = 0;
     uint32_t depth = 0;
     bool is_step = false;
   };
@@ -250,6 +252,7 @@ class MemoryReport {
   struct Doing {
     Phase phase = Phase::kOther;
     uint64_t call = kNoCall;
+    bool in_backward = false;  // as in OpenCall
   };
 
   // What allocators had before the first record.
@@ -287,16 +290,20 @@ class MemoryReport {
     if (thread.scoped_end == record.call || record.time_ns >= thread.scoped_until_ns) thread.scoped_step = kNoCall;
     const Doing around = Now(thread, record.time_ns);
     OpenCall& open = thread.open.Push();
-    open = {record.call, record.config, record.tags, kNoLine, around.phase, around.call};
+    open = {record.call, record.config, record.tags, kNoLine, around.phase, around.call, around.in_backward};
     if (record.stack != kNoStack) open.line = trace_.stacks().calling_line(record.stack);
     const Means& means = MeansOf(record.config);
-    Phase own = record.facts.scope == kBackwardScope ? Phase::kBackward : means.phase;
+    Phase own = means.phase;
+    if (own == Phase::kOther && record.facts.scope == kBackwardScope && !around.in_backward) own = Phase::kBackward;
     // Optimizers record no gradients of what they do.
-    if (around.phase == Phase::kOptimizer && (IsModule(record.config) || MakesNode(record.facts)))
+    if (around.phase == Phase::kOptimizer && !around.in_backward &&
+        (IsModule(record.config) || thread.made.Made(record, around.call))) {
       own = Phase::kClosure;
+    }
     if (own != Phase::kOther && own != around.phase) {
       open.phase = own;
       open.phase_call = record.call;
+      open.in_backward = own == Phase::kOptimizer && around.phase == Phase::kBackward;
     }
     if (means.begins_step && thread.scoped_step == kNoCall) {
       const auto end = scope_ends_.find(record.call);
@@ -304,7 +311,9 @@ class MemoryReport {
       const bool known = of != steps_.Of(record.process).end() && of->second.end_ns.has_value();
       thread.scoped_step = record.call;
       thread.scoped_end = end == scope_ends_.end() ? kNoCall : end->second;
-      thread.scoped_until_ns = end != scope_ends_.end() ? INT64_MAX : known ? *of->second.end_ns : 0;
+      // Calls between may be missing, and the end may be another scope's; the program's step ends within the
+      // optimizer's.
+      thread.scoped_until_ns = known ? *of->second.end_ns : end != scope_ends_.end() ? INT64_MAX : 0;
     }
   }
 
@@ -312,17 +321,15 @@ class MemoryReport {
   void FindScopeEnds(const CallRecord& record) {
     const Means& means = MeansOf(record.config);
     if (!means.begins_scope && !means.ends_scope) return;
-    std::vector<Scope>& open = open_scopes_[{record.process, record.thread}];
+    std::vector<Scope>& open = open_scopes_[{record.process, record.thread, record.level}];
     while (!open.empty() && open.back().depth > record.depth) open.pop_back();
     if (means.begins_scope) {
-      open.push_back({record.call, record.level, record.depth, means.begins_step});
+      open.push_back({record.call, record.depth, means.begins_step});
       return;
     }
-    const auto scope = std::find_if(open.rbegin(), open.rend(),
-                                    [&record](const Scope& candidate) { return candidate.level == record.level; });
-    if (scope == open.rend()) return;
-    if (scope->is_step) scope_ends_[scope->call] = record.call;
-    open.erase(std::prev(scope.base()), open.end());
+    if (open.empty()) return;
+    if (open.back().is_step) scope_ends_[open.back().call] = record.call;
+    open.pop_back();
   }
 
   // Memory may change after the last recorded call of a step; 0: in none.
@@ -362,7 +369,7 @@ class MemoryReport {
 
   static Doing Now(const Thread& thread, int64_t time_ns) {
     if (!thread.open.empty() && thread.open.back().phase != Phase::kOther) {
-      return {thread.open.back().phase, thread.open.back().phase_call};
+      return {thread.open.back().phase, thread.open.back().phase_call, thread.open.back().in_backward};
     }
     if (thread.scoped_step != kNoCall && time_ns < thread.scoped_until_ns) {
       return {Phase::kOptimizer, thread.scoped_step};
@@ -600,7 +607,7 @@ class MemoryReport {
   uint64_t blocks_ = 0;
   std::map<uint64_t, AtPeak> at_peak_;  // those that have not ended yet, by number
   std::map<std::pair<uint32_t, uint32_t>, Thread> threads_;
-  std::map<std::pair<uint32_t, uint32_t>, std::vector<Scope>> open_scopes_;
+  std::map<std::tuple<uint32_t, uint32_t, uint8_t>, std::vector<Scope>> open_scopes_;  // of a level of a thread
   absl::flat_hash_map<uint64_t, uint64_t> scope_ends_;       // calls that begin optimizers' steps, and that end them
   std::vector<std::optional<Means>> means_;                  // by config
   mutable std::vector<std::optional<ModuleLabel>> modules_;  // the same

@@ -134,6 +134,27 @@ TEST(MemoryReport, ScopesInAnOptimizersStep) {
   }
 }
 
+// PyTorch's tutorial on stepping optimizers in a backward pass.
+TEST(MemoryReport, OptimizersInBackwardPasses) {
+  FakeTrace trace(json{{"memory", true}});
+  const RecordFacts backward = {.scope = kBackwardScope, .thread = 1};
+  trace.Enter(MakeConfig(1, "torch.Tensor.backward"));
+  trace.Enter(MakeConfig(0, "torch.optim.SGD.step"));
+  trace.Enter(MakeConfig(2, "aten::zeros_like"));
+  trace.SetFacts(backward);
+  trace.Memory({.address = 1, .bytes = 10});
+  trace.Leave();
+  trace.Leave();
+  trace.Enter(MakeConfig(2, "aten::mm"));
+  trace.SetFacts(backward);
+  trace.Memory({.address = 2, .bytes = 20});
+  trace.Leave();
+  trace.Leave();
+  EXPECT_EQ(MemoryJson(&trace, MemoryBy::kKind)[0]["rows"], json::parse(R"([
+    {"kind": "gradient", "made_by": "", "bytes": 20, "blocks": 1},
+    {"kind": "optimizer state", "made_by": "", "bytes": 10, "blocks": 1}])"));
+}
+
 // Recording ends within the optimizer's step: at the end of the program's, if that is known.
 TEST(MemoryReport, ScopesWhoseEndsAreNotRecorded) {
   for (const bool end_is_known : {true, false}) {
@@ -148,6 +169,12 @@ TEST(MemoryReport, ScopesWhoseEndsAreNotRecorded) {
     trace.Memory({.address = 1, .bytes = 10});
     trace.Wait(1000);
     trace.Memory({.address = 2, .bytes = 20});
+    // That of another scope, in a later step.
+    marks.at(StepKind::kStep) = {3, 1100};
+    if (end_is_known) {
+      trace.Tag(WithStepMarks("", marks));
+      trace.Call(MakeConfig(2, "profiler::_record_function_exit._RecordFunction"));
+    }
     EXPECT_EQ(MemoryJson(&trace, MemoryBy::kKind)[0]["rows"].back(),
               end_is_known ? json::parse(R"({"kind": "optimizer state", "made_by": "", "bytes": 10, "blocks": 1})")
                            : json::parse(R"({"kind": "other", "made_by": "", "bytes": 30, "blocks": 2})"));

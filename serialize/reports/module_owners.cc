@@ -105,7 +105,8 @@ PlacedCall ModuleOwners::Of(const CallRecord& entry) {
   const Kind& kind = KindOf(entry.config);
   bool opens = kind.what != What::kOther;
   // Optimizers record no gradients of what they do.
-  if (own.optimizer && (kind.what == What::kEngine || IsBackward(entry.facts) || MakesNode(entry.facts))) {
+  if (own.optimizer &&
+      (kind.what == What::kEngine || entry.facts.forward_thread != 0 || thread.made.Made(entry, own.since))) {
     own.owner = kNoPlace;
     own.chosen = own.optimizer = false;
     opens = true;

@@ -71,6 +71,7 @@ class ModuleOwners {
   struct Thread {
     std::vector<Context> open;
     std::optional<Maker> node;  // that made the node of the last backward call
+    NodesMade made;
   };
 
   const Kind& KindOf(ConfigId config);

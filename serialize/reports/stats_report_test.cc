@@ -691,7 +691,7 @@ TEST(StatsReport, PeaksOfSteps) {
 // What calls in many others launch and hold takes no longer than they are many.
 TEST(StatsReport, DeepCallsWithDeviceWorkAndMemory) {
   FakeTrace trace(json{{"memory", true}, {"device_names", json::object()}});
-  constexpr uint64_t kDepth = 100'000;
+  constexpr uint64_t kDepth = 200'000;
   for (uint64_t i = 0; i < kDepth; ++i) {
     trace.Enter(MakeConfig(2, "aten::f"));
     trace.Memory({.address = i, .bytes = 1});
@@ -700,7 +700,7 @@ TEST(StatsReport, DeepCallsWithDeviceWorkAndMemory) {
   StatsOptions options;
   const auto begin = std::chrono::steady_clock::now();
   const json row = StatsJson({&trace}, options)["apis"][0];
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(15));
   EXPECT_EQ(row["device_ns"], 100);
   EXPECT_EQ(row["held_bytes"], kDepth);
   EXPECT_EQ(row["allocated_bytes"], kDepth);  // though no call returned
@@ -775,6 +775,12 @@ TEST(StatsReport, AClosureIsNotTheOptimizers) {
   trace.Enter(MakeConfig(4, "Optimizer.step#SGD.step"));
   CallFor(&trace, mm, 1000);
   CallFor(&trace, mm, 20, {.thread = 1, .sequence = 2});  // a loss
+  // At level 4 each operator has the number of the next node, where gradients are recorded.
+  const Config zero = MakeConfig(4, "aten::zero_");
+  trace.Enter(MakeConfig(4, "Optimizer.zero_grad#SGD.zero_grad"));
+  for (int i = 0; i < 3; ++i) CallFor(&trace, zero, 200'000, {.thread = 1, .sequence = 7});
+  CallFor(&trace, zero, 9, {.thread = 1, .sequence = 8});
+  trace.Leave();
   trace.Enter(MakeConfig(1, "torch.Tensor.backward"));
   CallFor(&trace, mm, 300);
   trace.Leave();
@@ -789,8 +795,8 @@ TEST(StatsReport, AClosureIsNotTheOptimizers) {
   trace.Leave();
   trace.Call(Module("torch.nn.Linear", "a"));
   const std::map<std::string, std::pair<json, json>> times = TimesOfModules(&trace);
-  EXPECT_NEAR(times.at("optimizer").second.get<int64_t>(), 55'000, 200);
-  EXPECT_NEAR(times.at("none").first.get<int64_t>(), 20, 30);
+  EXPECT_NEAR(times.at("optimizer").second.get<int64_t>(), 655'000, 300);
+  EXPECT_NEAR(times.at("none").first.get<int64_t>(), 29, 45);
   EXPECT_NEAR(times.at("none").second.get<int64_t>(), 300, 60);
 }
 

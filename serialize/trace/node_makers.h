@@ -11,7 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "serialize/model/levels.h"
 #include "serialize/model/record_facts.h"
+#include "serialize/trace/trace.h"
 
 namespace torchtrace {
 
@@ -20,6 +22,22 @@ inline bool IsBackward(const RecordFacts& facts) { return facts.scope == kBackwa
 
 // Whether a call made one, or may have: at level 4 all are numbered that PyTorch makes while it records gradients.
 inline bool MakesNode(const RecordFacts& facts) { return facts.forward_thread == 0 && facts.sequence >= 0; }
+
+// Whether nodes are made within a call: an operator at level 4 has the number of the next one.
+class NodesMade {
+ public:
+  // At the entry of a call on the thread, within the open call `around`.
+  bool Made(const CallRecord& entry, uint64_t around) {
+    if (!MakesNode(entry.facts)) return false;
+    if (entry.level != kRecordLevel) return true;
+    if (std::exchange(around_, around) != around) first_ = entry.facts.sequence;
+    return entry.facts.sequence > first_;
+  }
+
+ private:
+  uint64_t around_ = kNoCall;
+  int64_t first_ = 0;
+};
 
 // Stores a T for each call that made nodes. A node's maker is the first call with its number or a later one: level 2
 // notes the last of several nodes that a call made. Memory is bounded: keeps at least the last `most` calls of a

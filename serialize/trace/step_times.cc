@@ -81,6 +81,8 @@ void StepTimes::Finish() {
       // The clocks of calls and of steps may differ a little.
       if (step.end_ns.has_value()) step.end_ns = std::max(*step.end_ns, step.begin_ns);
     }
+    process.in_order.clear();
+    for (const auto& [number, step] : process.steps) process.in_order.push_back(&step);
   }
 }
 
@@ -90,12 +92,13 @@ const std::map<uint64_t, ProgramStep>& StepTimes::Of(uint32_t process) const {
 }
 
 const ProgramStep* StepTimes::At(uint32_t process, int64_t time_ns) const {
-  const std::map<uint64_t, ProgramStep>& steps = Of(process);
+  if (process >= processes_.size()) return nullptr;
+  const std::vector<const ProgramStep*>& steps = processes_[process].in_order;
   // Steps begin in the order of their numbers.
   const auto after = std::partition_point(steps.begin(), steps.end(),
-                                          [time_ns](const auto& step) { return step.second.begin_ns <= time_ns; });
+                                          [time_ns](const ProgramStep* step) { return step->begin_ns <= time_ns; });
   if (after == steps.begin()) return nullptr;
-  const ProgramStep& step = std::prev(after)->second;
+  const ProgramStep& step = **std::prev(after);
   return step.end_ns.has_value() && time_ns >= *step.end_ns ? nullptr : &step;
 }
 

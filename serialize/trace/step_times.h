@@ -63,7 +63,8 @@ class StepTimes {
  private:
   struct Process {
     std::map<uint64_t, ProgramStep> steps;
-    std::map<uint64_t, int64_t> ends;  // of tagged steps that others don't follow at once
+    std::vector<const ProgramStep*> in_order;  // the same, after Finish
+    std::map<uint64_t, int64_t> ends;          // of tagged steps that others don't follow at once
     int64_t last_ns = 0;
     uint32_t tags = kNoTags;  // of the last call
     StepPlace place;          // the same

@@ -72,12 +72,13 @@ class DecidingOptimizer {
     if (weak_ != nullptr) {
       PyObject* const living = PyWeakref_GET_OBJECT(weak_);
       if (living == optimizer) {
-        other_ = nullptr;
+        steps_of_others_ = 0;
         return true;
       }
-      if (living != Py_None && !TakesOver(optimizer)) return false;
+      // A program may keep the optimizer of a training that is over. Some step another one several times in between.
+      if (living != Py_None && ++steps_of_others_ < kManySteps) return false;
     }
-    other_ = nullptr;
+    steps_of_others_ = 0;
     Py_XDECREF(weak_);
     // The new object must not start the garbage collector, which may run the program's code.
     const bool collects = PyGC_Disable() != 0;
@@ -88,27 +89,17 @@ class DecidingOptimizer {
   }
   void Forget() {
     Py_CLEAR(weak_);
-    other_ = nullptr;
+    steps_of_others_ = 0;
   }
   // In a forked process, perhaps without the GIL: it has an optimizer of its own.
   void ForgetLater() { forgotten_ = true; }
 
  private:
-  // A program may keep the optimizer of a training that is over. Some step another one several times in between.
   static constexpr int kManySteps = 8;
-
-  bool TakesOver(const void* optimizer) {
-    if (other_ == nullptr) {
-      other_ = optimizer;
-      steps_of_other_ = 0;
-    }
-    return other_ == optimizer && ++steps_of_other_ == kManySteps;
-  }
 
   PyObject* weak_ = nullptr;
   bool forgotten_ = false;
-  const void* other_ = nullptr;  // the first that has stepped since; it may be freed
-  int steps_of_other_ = 0;
+  int steps_of_others_ = 0;  // since its own last one
 };
 
 // Never freed: calls may be under way when the hook is uninstalled.
