@@ -44,7 +44,7 @@ constexpr int kKinds[] = {kCuptiConcurrentKernel, kCuptiMemcpy, kCuptiMemset, kC
                           kCuptiExternalCorrelation};
 constexpr char kInFlight[] = "device times of work that still ran at the end, or when the program's profiler began";
 constexpr char kDropped[] = "device times that CUPTI had no room for";
-constexpr char kTooLate[] = "device times that came too late";
+constexpr char kCameTooLate[] = "device times that came too late";
 
 // The number of a call for CUPTI: 8 bits of its session, 16 of its thread, 40 of its number on it.
 constexpr uint64_t kMostThreads = uint64_t{1} << 16;
@@ -389,7 +389,7 @@ class DeviceTimesOfProcess {
     ++ArrivedFor(call.thread);
     // Threads that have ended record nothing more. The oldest ones are those most likely.
     if (++arrived_count_ <= kMostArrived) return;
-    for (size_t lost = TakeArrived(arrived_.begin()).size(); lost != 0; --lost) Lose(kTooLate);
+    for (size_t lost = TakeArrived(arrived_.begin()).size(); lost != 0; --lost) Lose(kCameTooLate);
   }
   using AllArrived = std::map<uint64_t, std::vector<Arrived>>;  // by thread
   // With arrived_mutex_.
@@ -417,7 +417,7 @@ class DeviceTimesOfProcess {
       if (const auto at = arrived_.find(now.thread); at != arrived_.end()) own = TakeArrived(at);
     }
     for (const auto& [call, bytes] : own) {
-      if (!thread->Later(call, LaterOf::kDeviceWork, bytes)) Lose(kTooLate);
+      if (!thread->Later(call, LaterOf::kDeviceWork, bytes)) Lose(kCameTooLate);
     }
   }
 
