@@ -637,11 +637,10 @@ absl::Status WriteMemory(Trace* trace, const std::string& name, const MemoryOpti
   MemoryReport report(trace, options);
   if (absl::Status s = report.Read(); !s.ok()) return s;
   if (options.by == MemoryBy::kModule && !HasModules(*trace)) return NothingLabelled(LabelBy::kModule, name + " has");
-  const RunFacts facts = GatherFacts(*trace);
-  for (const std::string& text : facts.not_seen) {
-    if (text.starts_with("memory ")) notes->push_back(absl::StrCat(name, ": not seen: ", text));
+  for (const std::string& text : NotSeen(*trace, "memory ")) {
+    notes->push_back(absl::StrCat(name, ": not seen: ", text));
   }
-  for (const std::string& why : facts.stopped) {
+  for (const std::string& why : GatherFacts(*trace).stopped) {
     notes->push_back(absl::StrCat(name, ": memory after the recording ended is missing: ", why));
   }
   options.json ? report.WriteJson(out) : report.WriteText(out);
