@@ -1,6 +1,6 @@
 // Bundles src/ into report.html, the page without data: `npm ci && npm run build` in this folder.
 import { createHash } from "node:crypto";
-import { readFileSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { build } from "esbuild";
 
 const here = new URL(".", import.meta.url).pathname;
@@ -18,7 +18,10 @@ const unsafe = /innerHTML|outerHTML|insertAdjacentHTML|document\.write|createCon
 if (unsafe) throw new Error("the script has " + unsafe[0]);
 const hash = text => "'sha256-" + createHash("sha256").update(text).digest("base64") + "'";
 const policy = "default-src 'none'; script-src " + hash(script) + "; style-src " + hash(style) + "; base-uri 'none'; form-action 'none'";
+// page_test.py compares it with src/, so that a forgotten build is seen without node.
+const sources = createHash("sha256");
+for (const name of readdirSync(here + "src").sort()) sources.update(name + "\n").update(readFileSync(here + "src/" + name));
 // As functions: `$&` in a text has no meaning.
-const page = readFileSync(here + "src/page.html", "utf8").replace("@POLICY@", () => policy).replace("@STYLE@", () => style).replace("@SCRIPT@", () => script);
+const page = readFileSync(here + "src/page.html", "utf8").replace("@SOURCES@", () => sources.digest("hex")).replace("@POLICY@", () => policy).replace("@STYLE@", () => style).replace("@SCRIPT@", () => script);
 writeFileSync(here + "report.html", page);
 console.log("report.html: " + page.length + " characters");

@@ -31,6 +31,8 @@ export class Grid {
     this.redraw = onceADraw(() => this.draw());
     new ResizeObserver(() => {
       this.measure();
+      // Details that open below make room: the selected row stays in sight.
+      if (this.selected >= 0) this.see(this.selected);
       this.redraw();
     }).observe(this.scroll);
   }
@@ -38,6 +40,7 @@ export class Grid {
     this.height = this.scroll.clientHeight;
     const bar = this.scroll.offsetWidth - this.scroll.clientWidth;
     this.head.style.paddingRight = bar + "px";
+    this.top = Math.min(this.top, this.most);
     if (this.onWidth) this.onWidth(this.scroll.clientWidth);
   }
   setColumns(columns, sortKey, descending) {
@@ -123,14 +126,18 @@ export class Grid {
     if (this.selected >= 0) this.scroll.setAttribute("aria-activedescendant", this.id + "-" + this.selected);
     else this.scroll.removeAttribute("aria-activedescendant");
   }
-  select(place, quiet) {
+  select(place) {
     if (!this.rows.length) return;
+    if (!this.height) this.measure();
     this.selected = Math.max(0, Math.min(place, this.rows.length - 1));
-    const y = this.selected * ROW;
+    this.see(this.selected);
+    this.redraw();
+    this.onSelect?.(this.rows[this.selected]);
+  }
+  see(place) {
+    const y = place * ROW;
     if (y < this.top) this.goTo(y);
     else if (y + ROW > this.top + this.height) this.goTo(y + ROW - this.height);
-    this.redraw();
-    if (!quiet) this.onSelect?.(this.rows[this.selected]);
   }
   deselect() {
     this.selected = -1;

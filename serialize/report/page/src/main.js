@@ -31,7 +31,7 @@ class App {
       else if (how) this.missing.push([title, how]);
     };
     const listed = (id, title, one, how, more = {}) => add(id, tables[id], title, tables[id]?.rows,
-      () => new TableView(this, { name: id, title, one, sort: head.tables[id].sort ?? "self_ns", ...more }), how);
+      () => new TableView(this, { name: id, title, one, sort: head.tables[id].sort === undefined ? "self_ns" : head.tables[id].sort, ...more }), how);
     const whole = head.traces[0].calls !== undefined;
     add("summary", whole, "Summary", null, () => new SummaryView(this));
     add("steps", tables.steps, "Steps", tables.steps?.rows, () => new StepsView(this), "no step of an optimizer or a model ended");

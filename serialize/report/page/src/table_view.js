@@ -52,7 +52,7 @@ export class TableView {
     const { table } = this;
     this.measures = Object.keys(MEASURES).filter(name => table.has(name));
     // Null: in the order of the rows, which is that of their names.
-    this.sortKey = this.wantedSort ? this.wantedSort + (this.two && this.table.has("b_" + this.wantedSort) ? " difference" : "") : null;
+    this.sortKey = this.table.has(this.wantedSort) ? this.wantedSort + (this.two && this.table.has("b_" + this.wantedSort) ? " difference" : "") : null;
     this.descending = this.sortKey !== null;
     this.search = h("input", { type: "search", class: "search", "aria-label": "Search in " + this.title,
       placeholder: "Search: words, or /regular expression/", spellcheck: "false", autocomplete: "off" });
@@ -67,7 +67,7 @@ export class TableView {
       this.grid.scroll.focus();
       if (this.grid.selected < 0) this.grid.select(0);
     });
-    if (this.two && table.has("calls")) this.addChangeFacet();
+    if (table.has("b_calls")) this.addChangeFacet();
     this.drops = table.facets.filter(facet => facet.values.filter(Boolean).length > 1).map(facet => this.facetDrop(facet));
     this.clear = h("button", { type: "button", hidden: true, onclick: () => {
       this.chosen.clear();
@@ -209,7 +209,8 @@ export class TableView {
     this.totals = {};
     for (const measure of this.measures) {
       if (!MEASURES[measure].share) continue;
-      for (const name of this.two ? [measure, "b_" + measure] : [measure]) {
+      for (const name of [measure, "b_" + measure]) {
+        if (!this.table.has(name)) continue;
         this.totals[name] = { base: this.table.sum(name, this.base), shown: this.table.sum(name, this.shown) };
       }
     }
@@ -243,6 +244,7 @@ export class TableView {
   // The columns that there may be, the most wanted first.
   allColumns() {
     const { table, totals } = this, columns = [];
+    this.both = this.two && this.measures.some(name => table.has("b_" + name));
     const value = (name, row) => table.value(name, row);
     for (const name of this.measures) {
       const { title, format, help, share, first } = MEASURES[name];
@@ -263,10 +265,10 @@ export class TableView {
           } });
         continue;
       }
-      if (this.two) continue;
-      columns.push({ key: name, title, help, width: 76, first, sort: row => value(name, row), cell: row => shown(name, row) });
+      if (this.both) continue;  // only A has it
+      columns.push({ key: name, title, help, width: Math.max(74, 8 * title.length + 22), first, sort: row => value(name, row), cell: row => shown(name, row) });
       const total = totals?.[name]?.base;
-      if (share && total && !this.plain) columns.push({ key: name + " %", title: title + " %", help: title + ", of all rows of the chosen facets", width: 78,
+      if (share && total && !this.plain) columns.push({ key: name + " %", title: title + " %", help: title + ", of all rows of the chosen facets", width: Math.max(78, 8 * title.length + 38),
         first: first + 0.5, sort: row => value(name, row), cell: row => percent(value(name, row) / total), share: row => value(name, row) / total });
     }
     return columns;

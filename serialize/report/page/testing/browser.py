@@ -16,6 +16,7 @@ import tempfile
 import time
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+READY = "document.documentElement?.dataset.ready"
 KEYS = {
     "Enter": 13,
     "Escape": 27,
@@ -101,7 +102,7 @@ class Browser:
                 return answer["result"]
             self.events.append(answer)
 
-    def open(self, path, width=1600, height=1000, dark=False, anchor=""):
+    def open(self, path, width=1600, height=1000, dark=False, anchor="", wait=READY):
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         page = Page(self, target, session)
@@ -111,7 +112,7 @@ class Browser:
         page.dark(dark)
         began = time.monotonic()
         page.call("Page.navigate", url=pathlib.Path(path).absolute().as_uri() + anchor)
-        page.wait("document.documentElement?.dataset.ready")
+        page.wait(wait)
         page.opened_s = time.monotonic() - began
         return page
 
@@ -135,7 +136,7 @@ class Page:
 
     def wait(self, condition, seconds=60):
         end = time.monotonic() + seconds
-        while not self.run(condition):
+        while not self.run(f"!!({condition})"):
             if time.monotonic() > end:
                 raise TimeoutError(f"not in {seconds} s: {condition}")
             time.sleep(0.02)
