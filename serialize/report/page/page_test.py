@@ -248,7 +248,7 @@ def test_many_rows_scroll_to_their_ends(show):
     assert page.run("document.querySelectorAll('.grid-row').length") < 100
     page.click(".grid-head button")
     assert column(page, "calls")[0] == "999,999"
-    page.run("document.querySelector('.grid-scroll').focus()")
+    page.run("document.querySelector('.grid').focus()")
     page.key("End")
     assert rows(page)[-1] == texts[0]
     search(page, "0999")
@@ -489,5 +489,5 @@ def test_it_prints(show, tmp_path):
     page.pdf(tmp_path / "page.pdf")
     data = pathlib.Path(tmp_path / "page.pdf").read_bytes()
     assert data.startswith(b"%PDF")
-    # All of the rows: more than one sheet.
-    assert len(re.findall(rb"/Type /Page\b", data)) > 1
+    # All 112 rows, and no empty sheets.
+    assert 2 <= len(re.findall(rb"/Type /Page\b", data)) <= 6

@@ -1,5 +1,7 @@
 // Elements. Texts become text nodes and nothing else: this page makes no element from text.
 
+import { lastPart } from "./text.js";
+
 export function h(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
@@ -85,7 +87,11 @@ export function dropdown(title, fill) {
   return { button, panel };
 }
 
-// The ends of a text that doesn't fit a width, for canvases.
+// As much of a name as fits a width of a canvas: all, else its last part, else the beginning of that.
+export function fitName(context, name, width) {
+  const text = fit(context, name, width);
+  return text === name ? text : fit(context, lastPart(name), width);
+}
 const widths = new Map();
 export function fit(context, text, width) {
   if (width < 14) return "";

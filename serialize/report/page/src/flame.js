@@ -1,9 +1,9 @@
 // The call tree as a flame graph or an icicle. A box is as wide as the amount of its node with all below it.
 
 import { readBlock } from "./data.js";
-import { fit, h, onceADraw, Picture, replace } from "./dom.js";
+import { fitName, h, Picture, replace } from "./dom.js";
 import { MEASURES, WEIGHTS } from "./measures.js";
-import { clipped, count, LEVEL_NAMES, percent, plural, relativeModule, signed, visible } from "./text.js";
+import { clipped, count, LEVEL_NAMES, percent, plural, relativeModule, signed } from "./text.js";
 import { differenceColor, ink, levelColor } from "./theme.js";
 
 const ROW = 20;
@@ -224,7 +224,7 @@ export class FlameView {
       if (w > 26) {
         const share = w > 110 ? this.share(i) : "", room = w - 10 - (share ? context.measureText(share).width + 8 : 0);
         context.fillStyle = text;
-        context.fillText(fit(context, tree.name(i), room), x + 5, y + ROW / 2);
+        context.fillText(fitName(context, tree.name(i), room), x + 5, y + ROW / 2);
         if (share) {
           context.textAlign = "right";
           context.fillText(share, x + w - 6, y + ROW / 2);

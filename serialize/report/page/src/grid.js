@@ -24,10 +24,9 @@ export class Grid {
     this.head = h("div", { class: "grid-head", role: "row" });
     this.body = h("div", { class: "grid-rows", role: "rowgroup" });
     this.spacer = h("div", { class: "grid-spacer" }, this.body);
-    this.scroll = h("div", { class: "grid-scroll", role: "rowgroup", tabindex: "0", "aria-label": label + ", rows",
-      onscroll: () => this.scrolled(), onkeydown: event => this.key(event) }, this.spacer);
+    this.scroll = h("div", { class: "grid-scroll", role: "presentation", tabindex: "-1", onscroll: () => this.scrolled() }, this.spacer);
     this.none = h("p", { class: "grid-none", hidden: true }, empty || "No row matches.");
-    this.element = h("div", { class: "grid", role: "grid", "aria-label": label }, this.head, this.scroll, this.none);
+    this.element = h("div", { class: "grid", role: "grid", "aria-label": label, tabindex: "0", onkeydown: event => this.key(event) }, this.head, this.scroll, this.none);
     this.redraw = onceADraw(() => this.draw());
     new ResizeObserver(() => {
       this.measure();
@@ -101,8 +100,9 @@ export class Grid {
     this.body.append(element);
     return this.pool[slot] = entry;
   }
-  draw(first = Math.floor(this.top / ROW), many = Math.ceil((this.height || 0) / ROW) + 1) {
+  draw() {
     if (!this.columns) return;
+    const first = Math.floor(this.top / ROW), many = Math.ceil(this.height / ROW) + 1;
     const end = Math.min(this.rows.length, first + many);
     this.body.style.transform = `translateY(${this.last - (this.top - first * ROW)}px)`;
     let slot = 0;
@@ -123,8 +123,8 @@ export class Grid {
       });
     }
     for (; slot < this.pool.length; ++slot) if (this.pool[slot]) this.pool[slot].element.hidden = true;
-    if (this.selected >= 0) this.scroll.setAttribute("aria-activedescendant", this.id + "-" + this.selected);
-    else this.scroll.removeAttribute("aria-activedescendant");
+    if (this.selected >= 0) this.element.setAttribute("aria-activedescendant", this.id + "-" + this.selected);
+    else this.element.removeAttribute("aria-activedescendant");
   }
   select(place) {
     if (!this.rows.length) return;
@@ -147,7 +147,7 @@ export class Grid {
   key(event) {
     const page = Math.max(1, Math.floor(this.height / ROW) - 1);
     const steps = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity };
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.tagName === "BUTTON") return;
     if (event.key in steps) {
       const from = this.selected < 0 ? Math.ceil(this.top / ROW) - (steps[event.key] > 0 ? 1 : 0) : this.selected;
       this.select(from + steps[event.key]);
@@ -156,10 +156,5 @@ export class Grid {
     else return;
     event.preventDefault();
     event.stopPropagation();
-  }
-  // On paper the first rows are all there is.
-  print(rows) {
-    this.last = this.top = 0;
-    this.draw(0, rows);
   }
 }

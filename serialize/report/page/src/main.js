@@ -5,7 +5,7 @@ import { h, replace } from "./dom.js";
 import { FlameView } from "./flame.js";
 import { TableView } from "./table_view.js";
 import { clipped, count } from "./text.js";
-import { isDark, toggleTheme } from "./theme.js";
+import { toggleTheme } from "./theme.js";
 import { TimelineView } from "./timeline.js";
 import { CoverageView, MemoryView, NumbersView, SourcesView, StepsView, SummaryView } from "./views.js";
 
@@ -75,6 +75,7 @@ class App {
     addEventListener("hashchange", () => this.follow());
     addEventListener("keydown", event => this.key(event));
     addEventListener("beforeprint", () => this.current?.view.print?.());
+    addEventListener("afterprint", () => this.current?.view.printed?.remove());
     this.follow();
   }
 
@@ -95,14 +96,18 @@ class App {
       if (id === entry.id) link.setAttribute("aria-current", "page");
       else link.removeAttribute("aria-current");
     }
-    entry.view ||= entry.make();
+    if (!entry.view) {
+      entry.view = entry.make();
+      entry.view.element.append(h("p", { class: "reading dim" }, "Reading ..."));
+    }
     if (before !== entry || !this.main.contains(entry.view.element)) replace(this.main, entry.view.element);
     this.main.setAttribute("aria-busy", "true");
     try {
       await entry.view.open(wish);
     } catch (error) {
-      this.fail(error);
+      if (this.current === entry) this.fail(error);
     }
+    if (this.current !== entry) return;
     this.main.removeAttribute("aria-busy");
     document.documentElement.dataset.ready = entry.id;
   }
@@ -110,9 +115,6 @@ class App {
     console.error(error);
     replace(this.main, h("p", { class: "bad", role: "alert" }, "This view can't be shown: " + clipped(String(error && error.message), 500)));
   }
-  // Nothing is kept anywhere but in the page itself.
-  remember() {}
-
   key(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || this.help.open) return;
     if (/^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) {
@@ -139,4 +141,3 @@ try {
   console.error(error);
   replace(document.getElementById("app"), h("p", { class: "bad", role: "alert" }, "This page can't be shown: " + clipped(String(error && error.message), 500)));
 }
-export { isDark };

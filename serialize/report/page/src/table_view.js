@@ -8,6 +8,7 @@ import { clipped, count, LEVEL_NAMES, percent, plural, signed, time, visible } f
 
 const CHUNK = 50_000;  // texts looked through before the browser may draw
 const SHOWN_VALUES = 300;
+const PRINTED = 200, PRINTED_COLUMNS = 6;
 
 // Words, all of which must be there; or /a regular expression/. Null: everything matches.
 function readQuery(text) {
@@ -64,7 +65,7 @@ export class TableView {
     this.search.addEventListener("keydown", event => {
       if (event.key !== "ArrowDown" && event.key !== "Enter") return;
       event.preventDefault();
-      this.grid.scroll.focus();
+      this.grid.element.focus();
       if (this.grid.selected < 0) this.grid.select(0);
     });
     if (table.has("b_calls")) this.addChangeFacet();
@@ -225,7 +226,6 @@ export class TableView {
     }
     this.clear.hidden = !this.query && !this.chosen.size;
     this.element.removeAttribute("aria-busy");
-    this.app.remember();
   }
 
   tell(wrong) {
@@ -365,8 +365,19 @@ export class TableView {
     this.search?.focus();
     this.search?.select();
   }
+  // On paper are the first rows, in full.
   print() {
-    this.grid?.print(200);
+    if (!this.columns) return;
+    const text = this.columns.find(column => column.text), numbers = this.columns.filter(column => column !== text);
+    const wanted = [...numbers].sort((a, b) => a.first - b.first).slice(0, PRINTED_COLUMNS);
+    const columns = [...numbers.filter(column => wanted.includes(column)), text];
+    const rows = this.grid.rows.subarray(0, PRINTED), rest = this.grid.rows.length - rows.length;
+    this.printed?.remove();
+    this.printed = h("table", { class: "printed" },
+      h("thead", {}, h("tr", {}, columns.map(column => h("th", {}, column.title)))),
+      h("tbody", {}, [...rows].map(row => h("tr", {}, columns.map(column => h("td", {}, column.text ? [levelMark(this.table, row), this.textOf(row, 2000)] : column.cell(row)))))),
+      rest > 0 ? h("caption", {}, "The first " + PRINTED + " rows of " + count(rest + PRINTED)) : null);
+    this.grid.element.after(this.printed);
   }
 }
 
@@ -383,10 +394,11 @@ export function levelMark(table, row) {
   if (table.oneLevel === undefined) {
     const level = table.facets.find(facet => facet.name === "level");
     const used = new Set(level ? level.column : []);
-    table.oneLevel = used.size > 1 && [...used].every(at => !level.sets || level.sets[at].length === 1) ? level : null;
+    table.oneLevel = used.size > 1 && [...used].every(at => !level.sets || level.sets[at].length <= 1) ? level : null;
   }
   if (!table.oneLevel) return "";
   const level = table.oneLevel.values[table.facetValues(table.oneLevel, row)[0]];
+  if (level === undefined) return "";
   return h("span", { class: "level level-" + (/^[0-4]$/.test(level) ? level : "other"), title: "level " + clipped(level, 20) + " " + (LEVEL_NAMES[level] || "") }, clipped(level, 4));
 }
 

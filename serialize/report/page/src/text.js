@@ -73,6 +73,15 @@ export function signed(value, format) {
 
 export const LEVEL_NAMES = ["setattr", "function", "dispatch", "frame", "record"];
 
+// The last part of a name, for where the whole has no room: "linear" of "torch.nn.functional.linear".
+export function lastPart(name) {
+  const operator = /^(?:[\w.]*::)+(?:evaluate_function: )?(.+)$/s.exec(name);
+  if (operator) return operator[1];
+  if (name.startsWith(".")) return name.replace(/ \(.*$/s, "");
+  const dotted = /^[\w.]+\.(\w+)$/.exec(name);
+  return dotted ? dotted[1] : name.replace(/ \(.*$/s, "");
+}
+
 // What a module's call is named below `outer`: "layers.0.fc" in "layers.0" is ".fc".
 export function relativeModule(name, outer) {
   const path = outer.replace(/ \(.*$/s, "");

@@ -2,7 +2,7 @@
 // long as its bins and shorter than those of the next, and, merged into bins, all calls shorter than its bins.
 
 import { readBlock } from "./data.js";
-import { fit, h, Picture, replace } from "./dom.js";
+import { fit, fitName, h, Picture, replace } from "./dom.js";
 import { labelMask } from "./flame.js";
 import { clipped, LEVEL_NAMES, percent, plural, short, time, visible } from "./text.js";
 import { ink, labelColor, levelColor } from "./theme.js";
@@ -77,7 +77,9 @@ export class TimelineView {
       this.scroll, this.detail);
     this.place();
     this.tell(null);
-    tracks.forEach(track => { track.name = visible(track.name); });
+    tracks.forEach(track => {
+      track.name = (this.app.two && track.trace !== undefined ? "AB"[track.trace] + ": " : "") + visible(track.name);
+    });
   }
   place() {
     let y = AXIS;
@@ -169,7 +171,7 @@ export class TimelineView {
             context.fillStyle = text;
             const long = w > 150 ? time(this.ns(duration[i])) : "", name = this.name(label[i]);
             const room = w - 8 - (long ? context.measureText(long).width + 8 : 0);
-            context.fillText(fit(context, name, room), x + 4, row + ROW / 2 - 1);
+            context.fillText(fitName(context, name, room), x + 4, row + ROW / 2 - 1);
             if (long) {
               context.textAlign = "right";
               context.fillText(long, x + w - 5, row + ROW / 2 - 1);

@@ -5,7 +5,7 @@ import { Areas, Bars, legend } from "./charts.js";
 import { h, replace } from "./dom.js";
 import { MEASURES } from "./measures.js";
 import { levelMark, TableView } from "./table_view.js";
-import { amount, bytes, clipped, count, LEVEL_NAMES, number, percent, plural, signed, time, visible } from "./text.js";
+import { amount, bytes, clipped, count, LEVEL_NAMES, percent, plural, signed, time, visible } from "./text.js";
 import { levelColor, series } from "./theme.js";
 
 const facts = list => h("dl", { class: "facts" }, list.filter(Boolean).map(([term, ...fact]) =>
@@ -257,5 +257,3 @@ export class SourcesView {
     }));
   }
 }
-
-export { number };

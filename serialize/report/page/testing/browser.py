@@ -163,8 +163,10 @@ class Page:
         self.call("Emulation.setEmulatedMedia", features=[feature])
 
     def go(self, view):
+        hash = json.dumps("#" + view)
         self.run(
-            f"delete document.documentElement.dataset.ready; location.hash = {json.dumps(view)}"
+            f"if (location.hash !== {hash}) {{ delete document.documentElement.dataset.ready;"
+            f" location.hash = {hash} }}"
         )
         self.wait(f"document.documentElement.dataset.ready === {json.dumps(view)}")
         self.settle()

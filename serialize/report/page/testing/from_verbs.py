@@ -129,9 +129,8 @@ class Trace:
 
     def stats(self, by):
         """Rows by key: (text, amounts, more)."""
-        answer = data("stats", self.path, "--by", by, "--sort", "flops") or data(
-            "stats", self.path, "--by", by
-        )
+        answer = data("stats", self.path, "--by", by, "--sort", "flops") if by != "step" else None
+        answer = answer or data("stats", self.path, "--by", by)
         lists = [
             value
             for key, value in (answer or {}).items()
@@ -279,6 +278,8 @@ def table(report, name, by, traces, title, **more):
         answer = data("stats", traces[0].path, "--by", "step")
         long = {each["step"] for each in answer["step_times"]["long"]}
         columns["odd"] = [keys[key] in long for key in ordered]
+        first = verb("stats", traces[0].path, "--by", "step", "--top", "1").split("\n")[1:2]
+        more["about"] = "".join(line for line in first if " steps: " in line)
     report.table(name, [keys[key] for key in ordered], measures, facets, columns, **more)
 
 
