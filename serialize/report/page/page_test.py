@@ -229,6 +229,8 @@ def test_keys_in_a_table(show):
     page.wait("document.documentElement.dataset.ready === 'shapes'")
     page.key("?")
     assert page.run("document.querySelector('dialog').open")
+    page.click("dialog button")
+    assert not page.run("document.querySelector('dialog').open")
 
 
 def test_many_rows_scroll_to_their_ends(show):
@@ -373,6 +375,7 @@ def test_two_traces(show):
     titles = page.texts(".grid-head > div")
     for title in ("calls A", "calls B", "self A", "self B", "B − A ▾"):
         assert title in titles
+    assert re.search(r"calls \d+ → \d+ · self .* → ", page.text(".status"))
     differences = column(page, "B − A")
     assert any(text.startswith("+") for text in differences)
     choose(page, "Change", "only in B")

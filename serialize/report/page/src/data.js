@@ -61,7 +61,7 @@ export class Texts {
       for (let k = 0; k < lengths[i]; ++k) bytes[to++] = own[from++];
       before = begin;
     }
-    this.decoder = new TextDecoder();
+    this.decoder = new TextDecoder("utf-8", { ignoreBOM: true });
   }
   begin(i) {
     return i > 0 ? this.ends[i - 1] : 0;
@@ -69,11 +69,15 @@ export class Texts {
   at(i) {
     return this.decoder.decode(this.bytes.subarray(this.begin(i), this.ends[i]));
   }
+  // The texts from `first` to `last` as one, if all of it is ASCII: then its places are those of bytes.
+  plain(first, last) {
+    const all = this.decoder.decode(this.bytes.subarray(this.begin(first), this.ends[last - 1]));
+    return all.length === this.ends[last - 1] - this.begin(first) ? all : null;
+  }
   // Marks in `found` the texts from `first` to `last` that hold `needle`, in any case.
   markContaining(needle, found, first, last) {
-    const base = this.begin(first);
-    const all = this.decoder.decode(this.bytes.subarray(base, this.ends[last - 1])).toLowerCase();
-    if (all.length !== this.ends[last - 1] - base) {  // not all is ASCII: positions in `all` are not those of bytes
+    const base = this.begin(first), all = this.plain(first, last)?.toLowerCase();
+    if (!all) {
       for (let i = first; i < last; ++i) if (this.at(i).toLowerCase().includes(needle)) found[i] = 1;
       return;
     }
@@ -88,7 +92,10 @@ export class Texts {
     }
   }
   markMatching(pattern, found, first, last) {
-    for (let i = first; i < last; ++i) if (pattern.test(this.at(i))) found[i] = 1;
+    const base = this.begin(first), all = this.plain(first, last);
+    for (let i = first; i < last; ++i) {
+      if (pattern.test(all ? all.slice(this.begin(i) - base, this.ends[i] - base) : this.at(i))) found[i] = 1;
+    }
   }
 }
 

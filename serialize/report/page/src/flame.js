@@ -316,7 +316,7 @@ export class FlameView {
     if (this.mask === undefined) this.found.textContent = "no regular expression";
     else if (!this.mask) this.found.textContent = "";
     else {
-      let sum = 0, paths = 0;
+      let sum = 0, other = 0, paths = 0;
       // Of nodes in one another the outermost counts.
       const inside = new Uint8Array(tree.nodes);
       for (let i = 1; i < tree.nodes; ++i) {
@@ -328,10 +328,11 @@ export class FlameView {
         if (inside[i]) continue;
         inside[i] = 1;
         sum += this.places.total[i];
+        if (this.two) other += this.places.other[i];
       }
       this.hits.sort((a, b) => this.places.width[b] - this.places.width[a]);
       this.hit = -1;
-      this.found.textContent = plural(paths, "path") + ", " + this.format(sum) + (this.two ? " in A" : ", " + percent(sum / this.places.total[0]));
+      this.found.textContent = plural(paths, "path") + ", " + this.format(sum) + (this.two ? " → " + this.format(other) : ", " + percent(sum / this.places.total[0]));
     }
     this.mask ||= null;
     this.picture.redraw();

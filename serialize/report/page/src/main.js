@@ -60,7 +60,7 @@ class App {
       view.link = h("a", { href: "#" + view.id }, h("span", {}, view.title), view.rows ? h("span", { class: "dim" }, count(view.rows)) : null)))));
     this.main = h("main", { id: "main", tabindex: "-1" });
     const help = h("dialog", { "aria-label": "Keys" }, h("h2", {}, "Keys"), h("dl", { class: "facts" }, KEYS.map(([key, what]) =>
-      h("div", {}, h("dt", {}, key), h("dd", {}, what)))), h("form", { method: "dialog" }, h("button", {}, "Close")));
+      h("div", {}, h("dt", {}, key), h("dd", {}, what)))), h("button", { type: "button", onclick: () => help.close() }, "Close"));
     this.help = help;
     const app = document.getElementById("app");
     replace(app, h("header", {}, h("h1", {}, this.two ? [h("b", {}, "A "), clipped(this.head.traces[0].name, 200), h("b", {}, "  B "), clipped(this.head.traces[1].name, 200)] : clipped(title, 300)),

@@ -233,8 +233,9 @@ export class TableView {
     parts.push(this.shown.length === all ? plural(all, this.one) : count(this.shown.length) + " of " + plural(all, this.one));
     for (const name of ["calls", "wall_ns", "self_ns", "device_ns", "memory_bytes"]) {
       const total = this.totals[name];
+      const { format, title } = MEASURES[name], other = this.totals["b_" + name];
+      if (other) parts.push(title + " " + format(total.shown) + " → " + format(other.shown));
       if (!total || !total.base || this.two) continue;
-      const { format, title } = MEASURES[name];
       const unit = name === "calls" ? " calls" : name === "memory_bytes" ? "" : " " + title;
       parts.push(format(total.shown) + unit + (total.shown === total.base ? "" : " (" + percent(total.shown / total.base) + ")"));
     }

@@ -24,8 +24,16 @@ const INK = { text: ["#1d1d1f", "#ececee"], dim: ["#5c5c63", "#a3a3ab"], line: [
 export const ink = name => INK[name][isDark() ? 1 : 0];
 
 const HUES = [205, 265, 18, 145, 42];
-// A level's colour, a little different for each label.
+// A level's colour, a little different for each label. Thousands of boxes are drawn: colours are kept.
+const kept = new Map();
+addEventListener("themechange", () => kept.clear());
 export function levelColor(level, label = 0) {
+  const key = label * 256 + level;
+  let color = kept.get(key);
+  if (!color) kept.set(key, color = newLevelColor(level, label));
+  return color;
+}
+function newLevelColor(level, label) {
   const dark = isDark(), hue = HUES[level];
   if (hue === undefined) return ink("plain");
   const spread = label ? (label * 47) % 24 - 12 : 0, light = (dark ? 27 : 76) + (label ? (label * 31) % 9 : 4);

@@ -158,7 +158,7 @@ export class TimelineView {
         w = Math.min(w, width - x);
         if (w <= 0) return;
         const hit = this.mask && this.mask[label[i]];
-        context.globalAlpha = this.mask && !hit ? 0.35 : 1;
+        if (this.mask) context.globalAlpha = hit ? 1 : 0.35;
         context.fillStyle = hit ? ink("found") : track.kind === "steps" ? (label[i] % 2 ? ink("plain") : ink("line"))
           : track.kind === "stream" ? labelColor(label[i]) : levelColor(levels[label[i]], label[i] + 1);
         if (merged) {
