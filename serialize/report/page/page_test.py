@@ -5,14 +5,17 @@ import functools
 import hashlib
 import pathlib
 import re
+import zlib
 
+import numpy
 import pytest
 
 from serialize.report.page.testing import make_synthetic
 from serialize.report.page.testing.browser import CHROMIUM, Browser
-from serialize.report.page.testing.report_data import PAGE, Report
+from serialize.report.page.testing.report_data import PAGE, Report, pyramid
 
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="needs Chromium")
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 VIEWS = (
     "summary steps apis configs shapes modules lines tree timeline memory coverage numbers sources"
 ).split()
@@ -106,6 +109,17 @@ def test_its_policy_has_the_hashes_of_its_script_and_style():
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
         assert f"{tag}-src 'sha256-{digest}'" in policy
     assert not re.search("https?://(?!www.w3.org)", page)
+
+
+def test_the_example_of_its_description():
+    text = (ROOT / "docs/internals/REPORT_DATA.md").read_text(encoding="utf-8")
+    lines = re.findall("^((?:[0-9a-f]{2} )+) {5}", text, re.M)
+    assert len(lines) == 4
+    report = Report(name="example")
+    report.block("apis", [("text", ["torch.abs", "torch.add"]), ("calls", [3, 300])])
+    packed = base64.b64decode(report.blocks["apis"])
+    assert zlib.decompress(packed, -15) == bytes.fromhex("".join(lines))
+    assert str(report.head["blocks"]["apis"]).replace("'", '"') in text
 
 
 def test_every_view_opens(show):
@@ -320,21 +334,29 @@ def test_timeline(show):
     assert page.run(picture) != before
 
 
-def test_the_timeline_shows_all_calls_at_any_zoom():
-    """Of each level, its calls and what it has merged are all calls that are as long or shorter."""
-    report = Report(name="all")
-    make_synthetic.random_timeline(
-        report, make_synthetic.numpy.random.default_rng(2), 5000, budget=2000
-    )
-    timeline = report.head["timeline"]
-    assert timeline["merged_calls"] > 0
-    for track in timeline["tracks"]:
-        bins = [level["bin_ticks"] for level in track["levels"]]
-        assert bins == sorted(bins)
-        for finer, coarser in zip(track["levels"], track["levels"][1:]):
-            assert (
-                finer["merged"][0] > coarser["merged"][0] or finer["calls"][0] < coarser["calls"][0]
-            )
+@pytest.mark.parametrize("budget", [1, 2000, 10**6])
+def test_each_level_of_a_timeline_has_all_calls(budget):
+    """A level, the coarser ones and what the level has merged are all calls."""
+    random = numpy.random.default_rng(2)
+    count = 5000
+    track = {
+        "start": random.integers(0, 10**7, count),
+        "duration": numpy.exp(random.normal(7, 3, count)).astype("i8") + 1,
+        "depth": random.integers(0, 4, count),
+        "label": random.integers(0, 9, count),
+    }
+    (levels,) = pyramid([track], 10**7, budget)
+    rows = 0
+    for i, (bin_ticks, calls, merged) in enumerate(levels):
+        coarser = sum(len(each["start"]) for _, each, _ in levels[i:])
+        assert coarser + merged["count"].sum() == count
+        assert all(calls["duration"] >= bin_ticks)
+        assert i == 0 or all(levels[i - 1][1]["duration"] < bin_ticks)
+        for items in (calls, merged):
+            assert all(numpy.diff(items["start"]) >= 0)
+        rows += len(calls["start"]) + len(merged["start"])
+    assert rows <= budget or len(levels) == 1
+    assert levels[0][2]["count"].sum() == 0 or budget < 10**6
 
 
 def test_steps_and_memory_have_charts(show):
@@ -399,6 +421,18 @@ def test_texts_of_a_trace_are_only_texts(show, kind):
         unseen = "[\0-\x09\x0b-\x1f\x7f-\x9f\u200b\u202a-\u202e\u2066-\u2069\ufeff]"
         assert not re.search(unseen, page.text("main")), view
         assert page.run("document.documentElement.scrollWidth <= innerWidth"), view
+        if view in ("steps", "apis", "configs", "coverage"):
+            page.click(".grid-row")
+            assert page.run("document.querySelector('.detail').checkVisibility()")
+            for i in range(len(page.texts(".drop"))):
+                page.run(f"document.querySelectorAll('.drop')[{i}].click()")
+                page.settle()
+                assert not re.search(unseen, page.text(".panel:popover-open"))
+                assert page.run(
+                    "(panel => panel.scrollWidth <= panel.clientWidth)"
+                    "(document.querySelector('.panel:popover-open'))"
+                )
+                page.key("Escape")
     assert page.run("document.title").startswith("</script><script>document.title='owned'</script>")
     assert page.run("window.owned") is None
     page.go("apis")
