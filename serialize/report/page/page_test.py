@@ -312,6 +312,23 @@ def test_a_page_of_a_tree_alone(show):
     assert page.text(".toolbar .dim[role=status]") == "1 path, 30 ns, 75.0 %"
 
 
+def test_a_trace_without_times(show):
+    report = Report(name="counted", calls=9, apis=2, program=["a.py"], by_level=[])
+    report.table("apis", ["torch.abs", "torch.add"], {"calls": [2, 7]})
+    report.tree(
+        "api", [(-1, report.label("all")), (0, report.label("torch.add", 1))], {"calls": [0, 7]}
+    )
+    page = show(report.page(), anchor="#%E0")
+    page.wait("document.querySelector('.bars li')")
+    assert page.texts(".bars li") == ["torch.add777.8 %", "torch.abs222.2 %"]
+    assert "Timeline" in page.text("main")  # why it isn't there
+    page.go("apis")
+    assert rows(page) == ["torch.add", "torch.abs"]
+    page.go("tree")
+    search(page, "add")
+    assert page.text(".toolbar .dim[role=status]") == "1 path, 7 calls, 100 %"
+
+
 def test_timeline(show):
     page = show("small", anchor="#timeline")
     search(page, "aten::mm")

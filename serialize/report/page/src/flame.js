@@ -3,7 +3,7 @@
 import { readBlock } from "./data.js";
 import { fitName, h, Picture, replace } from "./dom.js";
 import { MEASURES, WEIGHTS } from "./measures.js";
-import { clipped, count, LEVEL_NAMES, percent, plural, relativeModule, signed } from "./text.js";
+import { amount, clipped, count, LEVEL_NAMES, percent, plural, relativeModule, signed } from "./text.js";
 import { differenceColor, ink, levelColor } from "./theme.js";
 
 const ROW = 20;
@@ -165,7 +165,8 @@ export class FlameView {
   }
   measure() {
     this.places = layout(this.tree, this.weight, this.two);
-    this.format = MEASURES[this.weight].format;
+    this.format = this.weight === "calls" ? value => plural(value, "call")
+      : this.weight === "flops" ? value => amount(value, "FLOP") : MEASURES[this.weight].format;
     if (!(this.places.width[this.focus] > 0)) this.focus = 0;
     this.place();
     this.tell(this.cursor ?? -1);
@@ -257,7 +258,7 @@ export class FlameView {
     const parts = [];
     if (this.two) parts.push(this.format(total[i]) + " → " + this.format(other[i]), this.share(i));
     else parts.push(this.format(total[i]), percent(total[i] / total[0]) + " of all", "self " + this.format(self[i]));
-    if (columns.calls?.[i]) parts.push(plural(columns.calls[i], "call") + (this.two ? " → " + count(columns.b_calls[i]) : ""));
+    if (columns.calls?.[i] && this.weight !== "calls") parts.push(plural(columns.calls[i], "call") + (this.two ? " → " + count(columns.b_calls[i]) : ""));
     if (columns.failed?.[i]) parts.push(count(columns.failed[i]) + " raised or never returned");
     const level = tree.levels[tree.label[i]];
     if (LEVEL_NAMES[level]) parts.push("level " + level + " (" + LEVEL_NAMES[level] + ")");

@@ -80,7 +80,7 @@ class App {
   }
 
   follow() {
-    const id = decodeURIComponent(location.hash.slice(1));
+    const id = location.hash.slice(1);
     this.show(this.views.find(view => view.id === id) || this.views[0], null);
   }
   go(id, wish) {

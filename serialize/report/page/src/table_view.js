@@ -53,7 +53,8 @@ export class TableView {
     const { table } = this;
     this.measures = Object.keys(MEASURES).filter(name => table.has(name));
     // Null: in the order of the rows, which is that of their names.
-    this.sortKey = this.table.has(this.wantedSort) ? this.wantedSort + (this.two && this.table.has("b_" + this.wantedSort) ? " difference" : "") : null;
+    if (this.wantedSort && !table.has(this.wantedSort)) this.wantedSort = table.has("calls") ? "calls" : null;
+    this.sortKey = this.wantedSort ? this.wantedSort + (this.two && this.table.has("b_" + this.wantedSort) ? " difference" : "") : null;
     this.descending = this.sortKey !== null;
     this.search = h("input", { type: "search", class: "search", "aria-label": "Search in " + this.title,
       placeholder: "Search: words, or /regular expression/", spellcheck: "false", autocomplete: "off" });
