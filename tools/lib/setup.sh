@@ -42,6 +42,12 @@ TEST_PACKAGES="
 npm                  /usr/bin/npm
 "
 
+# For tests of pages.
+BROWSER_PACKAGES="
+chromium             /usr/bin/chromium
+fonts-dejavu-core    /usr/share/fonts/truetype/dejavu
+"
+
 say() {
   printf 'torchtrace: %s\n' "$*" >&2
 }
