@@ -13,6 +13,7 @@
 #include "cmd/cli/terminal.h"
 #include "cmd/diff_numbers.h"
 #include "cmd/diff_one_trace.h"
+#include "cmd/diff_times.h"
 #include "cmd/reading/reading_options.h"
 #include "serialize/configs/dedup.h"
 #include "serialize/diff/reports.h"
@@ -22,13 +23,16 @@ namespace torchtrace {
 namespace {
 
 constexpr char kDiffFooter[] =
-    "Exits with 0 when what is compared is the same, 1 when it differs, 2 on errors.\n\n"
+    "Exits with 0 when what is compared is the same, 1 when it differs, 2 on errors. With\n"
+    "--fail-on 1 is only for a gate that fires; --time alone exits with 0.\n\n"
     "Examples:\n"
     "  torchtrace diff before after\n"
     "  torchtrace diff cpu gpu --ignore device,counts --level 2\n"
     "  torchtrace diff before after --sequence --max-hunks 3\n"
     "  torchtrace diff yesterday today --numbers\n"
     "  torchtrace diff before after --summary && echo the same\n"
+    "  torchtrace diff before after --time --by module\n"
+    "  torchtrace diff before after --fail-on added-api,slower=10%\n"
     "  torchtrace diff --recomputed out\n"
     "  torchtrace diff --across-ranks out";
 
@@ -82,6 +86,7 @@ int RunDiff(const std::vector<std::string>& args) {
   CallSelectionOptions selection;
   TextOptions text;
   NumberFlags numbers;
+  TimeFlags times;
   const auto app = MakeApp(kDiffCommand, "[OPTIONS] A [B]", kDiffFooter);
   app->add_option("A", a_path, kTraceText)->required();
   Option* const b_option = app->add_option("B", b_path, "The trace that A is compared with");
@@ -91,13 +96,17 @@ int RunDiff(const std::vector<std::string>& args) {
       ->allow_extra_args(false)
       ->check(CompletedLists(Checked([](const std::string& text) { return ParseIgnored({text}); }), Ignorable));
   app->add_flag("--summary", options.summary, "Only the numbers and the common changes");
-  app->add_option("--top", options.top, "Only the N APIs and N configs with the most calls")
-      ->option_text("N")
-      ->check(IsCount());
+  Option* const top_option =
+      app->add_option("--top", options.top,
+                      "Only the N APIs and N configs with the most calls; first rows of --time, 0: all")
+          ->option_text("N")
+          ->check(IsCount());
   app->add_flag("--all", all,
                 "Everything; otherwise a terminal gets one screen, without the rows that the common changes explain");
   selection.AddTo(app.get());
   AddQuiet(app.get(), &quiet);
+
+  times.AddTo(app.get());
 
   Option* const in_order =
       app->add_flag("--sequence", sequence, "Align the calls of both in order, each thread and level separately")
@@ -132,7 +141,7 @@ int RunDiff(const std::vector<std::string>& args) {
       ->excludes(in_order)
       ->group("One trace");
 
-  app->add_option("--format", format, "text, json or markdown (default: text)")
+  app->add_option("--format", format, "text, json, markdown or, of gates, junit (default: text)")
       ->option_text("FORMAT")
       ->check(OneOf(DiffFormats()));
   text.AddTo(app.get());
@@ -147,6 +156,7 @@ int RunDiff(const std::vector<std::string>& args) {
     if (b_option->count() != 0) return usage_error(absl::StrCat(flag, " is about one trace: B is one too many"));
     if (!ignore.empty()) return usage_error(absl::StrCat("--ignore is not for ", flag));
     if (numbers.on()) return usage_error(absl::StrCat("--numbers is not for ", flag, ", which compares them anyway"));
+    if (!times.Given().empty()) return usage_error(absl::StrCat(times.Given(), " is not for ", flag));
     if (const char* const other = options.summary                    ? "--summary"
                                   : options.top > 0                  ? "--top"
                                   : sequence_options.levels_together ? "--nested"
@@ -154,7 +164,8 @@ int RunDiff(const std::vector<std::string>& args) {
         other != nullptr) {
       return usage_error(absl::StrCat(other, " is not for ", flag));
     }
-    if (*DiffFormats().Parse(format) == DiffFormat::kMarkdown) {
+    if (const DiffFormat chosen = *DiffFormats().Parse(format);
+        chosen == DiffFormat::kMarkdown || chosen == DiffFormat::kJunit) {
       return usage_error(absl::StrCat(flag, " writes text or json"));
     }
     return RunOneTraceDiff(recomputed ? OneTraceDiff::kRecomputed : OneTraceDiff::kAcrossRanks,
@@ -167,6 +178,12 @@ int RunDiff(const std::vector<std::string>& args) {
   }
   if (b_option->count() == 0) return usage_error("B is required");
   const absl::StatusOr<Ignored> ignored = ParseIgnored(ignore);
+  if (const std::string given = times.Given(); !given.empty() && (numbers.on() || sequence)) {
+    return usage_error(absl::StrCat(given, " is not for ", sequence ? "--sequence" : "--numbers"));
+  }
+  if (absl::Status s = times.Check(*DiffFormats().Parse(format)); !s.ok()) {
+    return usage_error(std::string(s.message()));
+  }
   if (sequence_options.levels_together && !sequence && !numbers.on()) {
     return usage_error("--nested needs --sequence or --numbers");
   }
@@ -180,6 +197,7 @@ int RunDiff(const std::vector<std::string>& args) {
   options.scope.filter = selection.Globs();
   options.scope.levels = selection.Levels();
   options.compare_counts = !ignored->counts;
+  times.Apply(&options);
   options.ignored = ignored->names;
   // If levels are ignored in comparing calls, they must not separate a thread's calls either.
   if (std::find(ignored->names.begin(), ignored->names.end(), "level") != ignored->names.end()) {
@@ -205,9 +223,13 @@ int RunDiff(const std::vector<std::string>& args) {
 
   ReadingProgress progress(quiet, 2);
   if (absl::Status s = selection.CheckNames({a_path, b_path}, &progress); !s.ok()) return Fail(kExitTrouble, s);
-  const absl::StatusOr<std::unique_ptr<Trace>> a = selection.Open(a_path, &progress);
+  // A comparison of times chooses calls itself: those that it leaves out take time in the calls around them.
+  const auto open = [&](const std::string& path) {
+    return times.times() ? progress.Open(path) : selection.Open(path, &progress);
+  };
+  const absl::StatusOr<std::unique_ptr<Trace>> a = open(a_path);
   if (!a.ok()) return Fail(kExitTrouble, a.status());
-  const absl::StatusOr<std::unique_ptr<Trace>> b = selection.Open(b_path, &progress);
+  const absl::StatusOr<std::unique_ptr<Trace>> b = open(b_path);
   if (!b.ok()) return Fail(kExitTrouble, b.status());
   absl::StatusOr<bool> different = false;
   Remarks remarks(&selection);
@@ -215,12 +237,22 @@ int RunDiff(const std::vector<std::string>& args) {
   {
     const Pager pager(!text.no_pager);
     StandardOutput out(options.color ? StandardOutput::kColoredText : StandardOutput::kText, pager.fd());
-    different = numbers.on() ? WriteNumberDiff(a->get(), b->get(), options, number_options, &out)
+    std::vector<std::string> notes;
+    std::optional<uint64_t> top;
+    if (all || *top_option) top = all ? 0 : options.top;
+    different = times.times()  ? times.Write(a_path, b_path, a->get(), b->get(), &selection, options, top, &progress,
+                                             &out, &notes)
+                : numbers.on() ? WriteNumberDiff(a->get(), b->get(), options, number_options, &out)
                 : sequence   ? WriteSequenceDiff(a->get(), b->get(), options, sequence_options, &out)
                              : WriteConfigDiff(a->get(), b->get(), options, &out);
     if (different.ok()) {
       remarks.Add(a_path, **a);
       remarks.Add(b_path, **b);
+      remarks.Add(notes);
+      if (times.times() && !selection.ChoosesCalls()) {
+        remarks.AddOpenCalls(a_path, **a);
+        remarks.AddOpenCalls(b_path, **b);
+      }
       if (const std::string left_out = NumbersLeftOut(a_path, **a, b_path, **b); !numbers.on() && !left_out.empty()) {
         remarks.Add({left_out});
       }

@@ -10,6 +10,7 @@
 #include "nlohmann/json.hpp"
 #include "serialize/base/text.h"
 #include "serialize/diff/config_diff.h"
+#include "serialize/diff/gates.h"
 #include "serialize/diff/reports.h"
 #include "serialize/forms/forms.h"
 #include "serialize/model/config.h"
@@ -95,10 +96,12 @@ std::string CallsOf(const Row& row) {
 
 class ConfigReport {
  public:
-  ConfigReport(const ConfigDiff& diff, const CommonConfigs& configs, const DiffOptions& options, std::ostream* out)
+  ConfigReport(const ConfigDiff& diff, const CommonConfigs& configs, const DiffOptions& options,
+               const GateResults& gates, std::ostream* out)
       : diff_(diff),
         configs_(configs),
         options_(options),
+        gates_(gates),
         out_(*out),
         different_(diff_.different()),
         api_counts_(CountChanges(diff_.apis)),
@@ -115,12 +118,16 @@ class ConfigReport {
     switch (options_.format) {
       case DiffFormat::kText:
         if (different_ || options_.summary) WriteText();
+        WriteGatesText(gates_, options_.color, &out_);
         break;
       case DiffFormat::kJson:
         WriteJson();
         break;
       case DiffFormat::kMarkdown:
         WriteMarkdown();
+        break;
+      case DiffFormat::kJunit:
+        WriteGatesJunit(gates_, options_.a_name, options_.b_name, &out_);
         break;
     }
     out_.flush();
@@ -341,6 +348,10 @@ class ConfigReport {
       WriteJsonRows("configs", config_rows_);
       out_ << ",\n  \"left_out\": {\"apis\": " << apis_left_out_ << ", \"configs\": " << configs_left_out_ << "}";
     }
+    if (!gates_.gates.empty()) {
+      out_ << ",\n  \"gates\": " << DumpJson(GatesJson(gates_))
+           << ",\n  \"incomplete\": " << DumpJson(IncompleteJson(gates_));
+    }
     out_ << "\n}\n";
   }
 
@@ -356,7 +367,9 @@ class ConfigReport {
   }
 
   void WriteMarkdown() {
-    out_ << "# torchtrace diff\n\n| | A | B |\n|---|---|---|\n| trace | " << MarkdownCode(options_.a_name) << " | "
+    out_ << "# torchtrace diff\n";
+    WriteGatesMarkdown(gates_, &out_);
+    out_ << "\n| | A | B |\n|---|---|---|\n| trace | " << MarkdownCode(options_.a_name) << " | "
          << MarkdownCode(options_.b_name) << " |\n| calls | " << diff_.a.calls << " | " << diff_.b.calls
          << " |\n| APIs | " << diff_.a.apis << " | " << diff_.b.apis << " |\n| configs | " << diff_.a.configs << " | "
          << diff_.b.configs << " |\n";
@@ -372,6 +385,7 @@ class ConfigReport {
   const ConfigDiff& diff_;
   const CommonConfigs& configs_;
   const DiffOptions& options_;
+  const GateResults& gates_;
   std::ostream& out_;
   const bool different_;
   const ChangeCounts api_counts_;
@@ -383,13 +397,36 @@ class ConfigReport {
   uint64_t configs_left_out_ = 0;
 };
 
+// Keeps the rows of these parts. A pair of similar configs is a removed and an added one where changed ones aren't shown.
+void KeepParts(const DiffParts& parts, ConfigDiff* diff) {
+  if (parts.all()) return;
+  std::vector<ConfigDifference> configs;
+  for (const ConfigDifference& row : diff->configs) {
+    if (row.change == Change::kChanged && !parts.changed) {
+      if (parts.removed) configs.push_back({Change::kRemoved, row.a, CommonConfigs::kLeftOut, row.a_calls, 0});
+      if (parts.added) configs.push_back({Change::kAdded, CommonConfigs::kLeftOut, row.b, 0, row.b_calls});
+    } else if (parts.Shows(row.change == Change::kRemoved, row.change == Change::kAdded)) {
+      configs.push_back(row);
+    }
+  }
+  diff->configs = std::move(configs);
+  std::erase_if(diff->apis, [&parts](const ApiDifference& row) {
+    return !parts.Shows(row.change == Change::kRemoved, row.change == Change::kAdded);
+  });
+}
+
 }  // namespace
 
 absl::StatusOr<bool> WriteConfigDiff(Trace* a, Trace* b, const DiffOptions& options, std::ostream* out) {
   CommonConfigs configs;
   absl::StatusOr<ConfigDiff> diff = CompareConfigs(a, b, options.scope, options.compare_counts, &configs);
   if (!diff.ok()) return diff.status();
-  return ConfigReport(*diff, configs, options, out).Write();
+  GateResults gates;
+  if (absl::Status s = CheckConfigGates(options.gates, *diff, configs, &gates); !s.ok()) return s;
+  FindIncomplete({a, options.a_name}, {b, options.b_name}, &gates);
+  KeepParts(options.only, &*diff);
+  const bool different = ConfigReport(*diff, configs, options, gates, out).Write();
+  return gates.gates.empty() ? different : gates.fired();
 }
 
 }  // namespace torchtrace

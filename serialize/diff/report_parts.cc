@@ -1,11 +1,15 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "serialize/base/text.h"
 #include "serialize/diff/reports.h"
 #include "serialize/diff/sequence_diff.h"
@@ -173,8 +177,40 @@ std::string FormatPieces(const std::vector<TextPiece>& pieces, bool color) {
 const Choices<DiffFormat>& DiffFormats() {
   static const Choices<DiffFormat> formats(
       "unknown format",
-      {{"text", DiffFormat::kText}, {"json", DiffFormat::kJson}, {"markdown", DiffFormat::kMarkdown}});
+      {{"text", DiffFormat::kText},
+       {"json", DiffFormat::kJson},
+       {"markdown", DiffFormat::kMarkdown},
+       {"junit", DiffFormat::kJunit}});
   return formats;
+}
+
+namespace {
+
+constexpr std::pair<const char*, bool DiffParts::*> kDiffParts[] = {
+    {"added", &DiffParts::added}, {"removed", &DiffParts::removed}, {"changed", &DiffParts::changed}};
+
+}  // namespace
+
+std::vector<std::string> DiffPartNames() {
+  std::vector<std::string> names;
+  for (const auto& [name, part] : kDiffParts) names.emplace_back(name);
+  return names;
+}
+
+absl::StatusOr<DiffParts> ParseDiffParts(const std::vector<std::string>& lists) {
+  if (lists.empty()) return DiffParts();
+  DiffParts parts = {false, false, false};
+  for (const std::string& list : lists) {
+    for (const absl::string_view text : absl::StrSplit(list, ',')) {
+      const auto known = std::find_if(std::begin(kDiffParts), std::end(kDiffParts),
+                                      [text](const auto& part) { return text == part.first; });
+      if (known == std::end(kDiffParts)) {
+        return UnknownChoice("unknown part", std::string_view(text.data(), text.size()), DiffPartNames());
+      }
+      parts.*known->second = true;
+    }
+  }
+  return parts;
 }
 
 std::string MarkdownCode(std::string_view text) {

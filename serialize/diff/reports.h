@@ -4,6 +4,7 @@
 #define TORCHTRACE_SERIALIZE_DIFF_REPORTS_H_
 
 #include <cstdint>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <string_view>
@@ -15,9 +16,12 @@
 #include "absl/status/statusor.h"
 #include "serialize/base/choices.h"
 #include "serialize/diff/config_diff.h"
+#include "serialize/diff/gates.h"
 #include "serialize/diff/number_diff.h"
 #include "serialize/diff/sequence_diff.h"
+#include "serialize/diff/time_diff.h"
 #include "serialize/model/config.h"
+#include "serialize/reports/reports.h"
 #include "serialize/trace/trace.h"
 
 namespace torchtrace {
@@ -60,8 +64,19 @@ std::vector<TextPiece> CompareTexts(Config before, Config after);
 // The pieces as one line. With colour, removed text is red and added text green.
 std::string FormatPieces(const std::vector<TextPiece>& pieces, bool color);
 
-enum class DiffFormat : uint8_t { kText, kJson, kMarkdown };
+enum class DiffFormat : uint8_t { kText, kJson, kMarkdown, kJunit };
 const Choices<DiffFormat>& DiffFormats();
+
+// Which differences a report shows. The changed ones are all that are neither removed nor added.
+struct DiffParts {
+  bool removed = true, added = true, changed = true;
+
+  bool Shows(bool is_removed, bool is_added) const { return is_removed ? removed : is_added ? added : changed; }
+  bool all() const { return removed && added && changed; }
+};
+// A list with commas of `removed`, `added` and `changed`.
+absl::StatusOr<DiffParts> ParseDiffParts(const std::vector<std::string>& lists);
+std::vector<std::string> DiffPartNames();
 
 struct DiffOptions {
   DiffScope scope;
@@ -76,6 +91,8 @@ struct DiffOptions {
   // Text: if there are more rows than this, leaves out those that the common changes explain, then the last ones; 0: no
   // limit.
   uint64_t max_rows = 0;
+  DiffParts only;
+  std::vector<Gate> gates;
 };
 
 // `text` as code in a cell of a Markdown table; bars and backticks in it are safe.
@@ -92,7 +109,10 @@ std::string MarkdownCode(std::string_view text);
 // "api", "a_calls", "b_calls"}], "configs": [{the same, "a", "b": lines of text,
 // "differences": [{"a", "b"}]}], rows that the changes explain with "explained": true, "left_out": {"apis", "configs"}}
 //
-// Returns whether they differ, even if writing to `out` fails: check its state.
+// With gates, those of configs are checked: `"gates": [{"gate", "fired", "sentence", "more": [lines]}], "incomplete":
+// [sentences]`; JUnit has only them.
+//
+// Returns whether what it shows differs, with gates whether one fires, even if writing to `out` fails: check its state.
 absl::StatusOr<bool> WriteConfigDiff(Trace* a, Trace* b, const DiffOptions& options, std::ostream* out);
 
 // `torchtrace diff --sequence`: the report of what sequence_diff.h finds, as text,
@@ -113,6 +133,26 @@ absl::StatusOr<bool> WriteConfigDiff(Trace* a, Trace* b, const DiffOptions& opti
 // writing to `out` fails: check its state.
 absl::StatusOr<bool> WriteSequenceDiff(Trace* a, Trace* b, const DiffOptions& options,
                                        const SequenceOptions& sequence_options, std::ostream* out);
+
+enum class TimeSort : uint8_t { kDelta, kRatio, kCalls, kDevice, kMemory, kName };
+const Choices<TimeSort>& TimeSorts();
+
+struct TimeReportOptions {
+  // What rows are, and which calls count; the rest of it is not used.
+  StatsOptions stats;
+  TimeSort sort = TimeSort::kDelta;  // by the size of the difference, the largest first
+  std::optional<uint64_t> top = {};  // rows shown; 0: all. Default: all for programs, what fits on a screen for people
+  ReportScreen screen = {};
+  // For gates of configs: the same traces with the calls that are compared.
+  Trace* a_configs = nullptr;
+  Trace* b_configs = nullptr;
+};
+
+// `torchtrace diff --time`: the report of what time_diff.h finds, with the gates of configs and of times. `notes` gets
+// remarks to print with it. docs/DIFF.md describes the JSON. Returns whether a gate fires, even if writing to `out`
+// fails. FailedPrecondition if a gate can't be checked.
+absl::StatusOr<bool> WriteTimeDiff(Trace* a, Trace* b, const DiffOptions& options, const TimeReportOptions& time_options,
+                                   std::ostream* out, std::vector<std::string>* notes);
 
 // `torchtrace diff --numbers`: the report of what number_diff.h finds, also where nothing differs: then it says what
 // was compared. docs/DIFF.md describes the JSON.

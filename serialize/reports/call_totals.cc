@@ -28,7 +28,7 @@ constexpr uint32_t kMaxDepth = 1'000'000;
 class Summer {
  public:
   Summer(Trace* trace, const SumOptions& options)
-      : trace_(*trace), options_(options), by_place_(options.place != nullptr) {
+      : trace_(*trace), options_(options), by_place_(options.place != nullptr), repeats_(options.repetition != nullptr) {
     Grow(trace->config_count());
     if (options.selection != nullptr) selector_.emplace(trace, *options.selection);
   }
@@ -77,6 +77,7 @@ class Summer {
       totals_.has_times = totals_.has_times || thread.timed;
       totals_.untimed += thread.timed ? 0 : thread.calls;
     }
+    for (const auto& [device, totals] : memory_.devices()) AddPeak(device.device, totals.peak);
     return std::move(totals_);
   }
 
@@ -89,6 +90,7 @@ class Summer {
     uint32_t around = kNoContext;
     ConfigId config = kLostId;
     PlaceId place = kNoPlace;
+    uint32_t repetition = 0;
     bool outermost = true;  // of its row
     bool outermost_of_level = true;
     std::bitset<UINT8_MAX + 1> levels = {};  // with those around
@@ -127,6 +129,7 @@ class Summer {
     int64_t inside_ns = 0;  // of the finished calls right inside
     PlaceId place = kNoPlace;
     uint32_t row = kNoRow;
+    uint32_t repetition = 0;
     bool accepted = true;
     bool outermost = true;  // of its row
     bool backward = false;
@@ -193,6 +196,7 @@ class Summer {
       if (call.row != kNoRow && call.outermost) {
         const auto peak = static_cast<uint64_t>(use.peak);
         totals_.configs[call.config].memory.Of(use.device).Add({use.allocated, use.freed, peak});
+        if (repeats_ && !by_place_) totals_.repetitions.Of(call.row, call.repetition).allocated += use.allocated;
         if (call.place != kNoPlace && !options_.intervals) {
           PlaceAt(call.place).total.memory.Of(use.device).Add({.peak = peak});
         }
@@ -214,9 +218,9 @@ class Summer {
     if (thread->costs != nullptr) thread->costs->Close(depth, raised, count_cost_);
   }
 
-  void EnterCost(const CallRecord& call, PlaceId place, ThreadState* thread) {
+  void EnterCost(const CallRecord& call, PlaceId place, uint32_t repetition, ThreadState* thread) {
     if (thread->costs == nullptr) thread->costs = std::make_unique<CostNesting>();
-    thread->costs->Enter({call.depth, call.config, place, call.level, call.count}, costs_[call.config]);
+    thread->costs->Enter({call.depth, call.config, place, call.level, call.count, repetition}, costs_[call.config]);
   }
 
   void Enter(const CallRecord& call, ThreadState* thread) {
@@ -228,17 +232,19 @@ class Summer {
       at = options_.place(call, around == 0 ? kNoPlace : thread->open[around - 1].place);
     }
     const PlaceId place = at.place;
+    const uint32_t repetition = repeats_ ? options_.repetition(call) : 0;
     if (options_.intervals && options_.memory) BeginInterval(call.process, place);
     if (call.depth < kMaxDepth) {
       Close(call.depth, thread);
       CloseCosts(call.depth, /*raised=*/false, thread);
-      if (accepted && options_.cost != nullptr) EnterCost(call, place, thread);
+      if (accepted && options_.cost != nullptr) EnterCost(call, place, repetition, thread);
       // Calls whose entries are missing.
       while (thread->open.size() < call.depth) thread->open.Push() = OpenCall();
       OpenCall& open = thread->open.Push();
       open.inside_ns = 0;
       open.place = place;
       open.row = !accepted ? kNoRow : by_place_ ? place : config.row;
+      open.repetition = repetition;
       open.config = call.config;
       open.level = call.level;
       open.backward = at.backward;
@@ -256,6 +262,10 @@ class Summer {
     }
     if (!accepted) return;
     if (options_.numbers && !options_.device) thread->recent.Add(call.call, {place});
+    if (repeats_) {
+      totals_.repetitions.Of(by_place_ ? place : config.row, repetition).calls += call.count;
+      totals_.whole.Of(0, repetition).calls += call.count;
+    }
     Count(call, thread, &config.on, &totals_.configs[call.config]);
     thread->calls += call.count;
     if (!by_place_) return;
@@ -302,6 +312,7 @@ class Summer {
     PlaceId place = kNoPlace;
     bool backward = false;
     int64_t inside_ns = 0;
+    uint32_t row = kNoRow, repetition = 0;
     CloseCosts(call.depth, call.kind == CallRecord::kRaise, thread);
     if (call.depth < thread->open.size()) {
       const OpenCall& open = thread->open[call.depth];
@@ -310,6 +321,8 @@ class Summer {
       place = open.place;
       backward = open.backward;
       inside_ns = open.inside_ns;
+      row = open.row;
+      repetition = open.repetition;
       Close(call.depth, thread);
       if (call.depth > 0) AddSaturating(time_ns, &thread->open[call.depth - 1].inside_ns);
     }
@@ -319,11 +332,34 @@ class Summer {
       CountOnce(call.call, thread);
     }
     AddEnd(call, time_ns, inside_ns, outermost, &totals_.configs[call.config]);
+    if (repeats_ && row != kNoRow) AddRepeated(call, time_ns - inside_ns, row, repetition);
     if (place != kNoPlace) {
       CallTotal* const total = &PlaceAt(place).total;
       AddEnd(call, time_ns, inside_ns, outermost, total);
       if (backward) AddSaturating(time_ns - inside_ns, &total->backward_ns);
     }
+  }
+
+  void AddRepeated(const CallRecord& call, int64_t self_time_ns, uint32_t row, uint32_t repetition) {
+    RepetitionSum& sum = totals_.repetitions.Of(row, repetition);
+    AddSaturating(self_time_ns, &sum.self_time_ns);
+    AddSaturating(self_time_ns, &totals_.whole.Of(0, repetition).self_time_ns);
+    if (IsTimed(call)) {
+      CallTotal& total = by_place_ ? PlaceAt(row).total : totals_.configs[call.config];
+      total.spread.Add(self_time_ns / static_cast<int64_t>(std::max<uint64_t>(call.count, 1)), call.count);
+    }
+    if (by_place_ || options_.cost == nullptr || call.kind == CallRecord::kRaise) return;
+    sum.flops += costs_[call.config].cost.flops.value_or(0) * static_cast<double>(call.count);
+  }
+
+  void AddPeak(const MemoryDevice& device, uint64_t bytes) {
+    for (auto& [known, peak] : totals_.peaks) {
+      if (known == device) {
+        peak = std::max(peak, bytes);
+        return;
+      }
+    }
+    totals_.peaks.emplace_back(device, bytes);
   }
 
   Interval& IntervalOf(uint32_t process) {
@@ -370,6 +406,11 @@ class Summer {
     if (contexts_[context].place != kNoPlace) {
       PlaceAt(contexts_[context].place).total.memory.Of(use.device).Add({use.allocated, use.freed});
     }
+    if (repeats_ && context != kNoContext) {
+      const Context& of = contexts_[context];
+      totals_.whole.Of(0, of.repetition).allocated += use.allocated;
+      if (by_place_) totals_.repetitions.Of(of.place, of.repetition).allocated += use.allocated;
+    }
     if (!thread.open.empty()) AddUse(use, &thread.open.back());
   }
 
@@ -388,9 +429,10 @@ class Summer {
 
   uint32_t ContextIn(uint32_t around, const OpenCall& call) {
     const auto [at, fresh] =
-        context_index_.try_emplace({around, call.config, call.place}, static_cast<uint32_t>(contexts_.size()));
+        context_index_.try_emplace({around, call.config, call.place, call.repetition},
+                                   static_cast<uint32_t>(contexts_.size()));
     if (!fresh) return at->second;
-    Context context = {around, call.config, call.place, call.outermost};
+    Context context = {around, call.config, call.place, call.repetition, call.outermost};
     context.levels = contexts_[around].levels;
     context.outermost_of_level = !context.levels.test(call.level);
     context.levels.set(call.level);
@@ -415,6 +457,10 @@ class Summer {
       if (context.outermost) {
         total.memory.Add(context.held);
         AddSaturating(context.device_ns, &total.device_ns);
+        if (repeats_ && !by_place_ && context.device_ns != 0) {
+          const uint32_t row = configs_[context.config].row;
+          AddSaturating(context.device_ns, &totals_.repetitions.Of(row, context.repetition).device_ns);
+        }
       }
       if (context.outermost_of_level) AddSaturating(context.device_ns, &total.outer_device_ns);
     }
@@ -437,8 +483,11 @@ class Summer {
     const int64_t ns = DeviceNs(call.device_work, &work_);
     AddSaturating(ns, &totals_.device_ns);
     AddSaturating(ns, &contexts_[context].device_ns);
+    const uint32_t repetition = contexts_[context].repetition;
+    if (repeats_) AddSaturating(ns, &totals_.whole.Of(0, repetition).device_ns);
     if (const PlaceId place = contexts_[context].place; place != kNoPlace) {
       AddSaturating(ns, &PlaceAt(place).total.device_ns);
+      if (repeats_) AddSaturating(ns, &totals_.repetitions.Of(place, repetition).device_ns);
     }
     if (!options_.work) return;
     for (const DeviceWork& work : work_) options_.work(call, work);
@@ -477,6 +526,7 @@ class Summer {
   const Trace& trace_;
   const SumOptions& options_;
   const bool by_place_;
+  const bool repeats_;  // sums by repetition too
   std::optional<CallSelector> selector_;
   std::vector<ConfigState> configs_;  // by ConfigId
   std::vector<ConfigCost> costs_;     // the same, if SumOptions asks for costs
@@ -486,6 +536,10 @@ class Summer {
     total.cost_of_level.Add(of_level);
     total.cost.Add(of_trace);
     if (call.place != kNoPlace) PlaceAt(call.place).total.cost.Add(of_trace);
+    if (!repeats_) return;
+    const double flops = of_trace.cost.flops.value_or(0);
+    totals_.whole.Of(0, call.repetition).flops += flops;
+    if (call.place != kNoPlace) totals_.repetitions.Of(call.place, call.repetition).flops += flops;
   };
   TraceTotals totals_;
   std::vector<const ThreadState*> places_on_;  // by PlaceId: the thread that called there last
@@ -494,7 +548,7 @@ class Summer {
   std::pair<uint32_t, uint32_t> last_key_;
   ThreadState* last_ = nullptr;
   std::vector<Context> contexts_{Context()};  // by number; the first one is none
-  absl::flat_hash_map<std::tuple<uint32_t, ConfigId, PlaceId>, uint32_t> context_index_;
+  absl::flat_hash_map<std::tuple<uint32_t, ConfigId, PlaceId, uint32_t>, uint32_t> context_index_;
   std::vector<DeviceWork> work_;     // of the call that is added to
   LiveMemory<uint32_t> memory_;      // by context
   std::vector<Interval> intervals_;  // by process

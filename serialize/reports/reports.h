@@ -30,6 +30,7 @@
 #include "serialize/model/memory_event.h"
 #include "serialize/reports/durations.h"
 #include "serialize/reports/number_extremes.h"
+#include "serialize/reports/repetitions.h"
 #include "serialize/reports/report_table.h"
 #include "serialize/trace/call_costs.h"
 #include "serialize/trace/call_tree.h"
@@ -107,6 +108,8 @@ struct CallTotal {
   int64_t outer_device_ns = 0;
   // If it asks for costs: of work that counts once in its level, or in the trace (call_costs.h).
   CostSum cost_of_level = {}, cost = {};
+  // Of calls that ended, if it asks for repetitions. Add leaves it alone: only equal calls have one.
+  SelfTimeSpread spread = {};
 
   void Add(const CallTotal& other) {
     durations.Add(other.durations);
@@ -149,6 +152,10 @@ struct TraceTotals {
   bool has_times = false;          // false: the trace has no times, all are 0
   uint64_t untimed = 0;            // calls of threads without times
   int64_t device_ns = 0;           // of all counted calls together
+  // With SumOptions::repetition: by SumOptions::row or by place, and of all counted calls together, which are row 0.
+  // Bytes that several of them allocated count once there.
+  RepetitionSums repetitions, whole;
+  std::vector<std::pair<MemoryDevice, uint64_t>> peaks;  // the most that a process had
 };
 
 inline constexpr uint32_t kNoRow = UINT32_MAX;
@@ -173,6 +180,8 @@ struct SumOptions {
   // Places follow one another in each process, as steps do, and memory peaks are theirs: a place lasts from its call to
   // the next one of another place.
   bool intervals = false;
+  // The repetition of a call, from its entry: a dense number. Called for every call.
+  std::function<uint32_t(const CallRecord& entry)> repetition = nullptr;
   // With `device`: gets what calls launched, with the record that says so, if a call that counts did or is around it.
   std::function<void(const CallRecord& later, const DeviceWork& work)> work = nullptr;
   size_t trace = 0;  // of FirstCall
@@ -245,6 +254,7 @@ struct StatsOptions : CallSelection {
   bool times = true;
   bool all_times = false;  // also mean, least, most and percentiles of the calls' times
   bool numbers = false;    // also the extremes of what the calls return and write
+  bool costs = false;      // FLOPs and bytes, whatever the grouping
   // Instead of the built-in rules, for FLOPs and bytes of all groupings. Without it, groupings by shapes and module
   // show them, and all in an order by them.
   const ShapeRules* shape_rules = nullptr;

@@ -38,9 +38,10 @@ struct StatsPlace {
 // same labels are one; threads and processes of different traces always differ.
 class StatsPlaces {
  public:
-  // Both arguments must outlive it.
-  StatsPlaces(const StatsGrouping& grouping, const std::vector<StatsTrace>& traces)
-      : grouping_(grouping), traces_(traces) {}
+  // Both must outlive it. `short_files`: lines have their files as people see them, so that those of two checkouts of a
+  // program are the same.
+  StatsPlaces(const StatsGrouping& grouping, const std::vector<StatsTrace>& traces, bool short_files = false)
+      : grouping_(grouping), traces_(traces), short_files_(short_files) {}
 
   static bool Has(StatsBy by) { return by >= StatsBy::kThread; }
   // Whether a process is in one place at a time: for SumOptions::intervals.
@@ -94,6 +95,7 @@ class StatsPlaces {
 
   const StatsGrouping& grouping_;
   const std::vector<StatsTrace>& traces_;
+  const bool short_files_;
   std::vector<StatsPlace> places_;
   absl::flat_hash_map<std::string, PlaceId> numbers_;  // by labels
   std::vector<PlaceOfThread> threads_;

@@ -62,6 +62,7 @@ class CostNesting {
     uint32_t place = 0;
     uint8_t level = 0;
     uint64_t calls = 1;  // as many equal ones
+    uint32_t repetition = 0;
   };
   // Gets each call that counts, for its level and for the trace. Some sums may be empty.
   using Count = std::function<void(const Call&, const CostSum& of_level, const CostSum& of_trace)>;
