@@ -50,11 +50,11 @@ class TreeSink : public CallSink {
         .label = [this](const CallRecord& record) { return other_ ? std::nullopt : labels_.Of(record); },
         .outside = [this](const CallRecord&) { return Outside(); },
         .fold_equal = options_.by == LabelBy::kLine,
-        .weight = options_.weight,
+        .weights = {options_.weight},
         .cost = [this](ConfigId config) { return options_.cost(*trace_, config); }});
     return absl::OkStatus();
   }
-  RecordsShown reads(const Trace&) const override { return ShownFor(options_.weight); }
+  RecordsShown reads(const Trace&) const override { return ShownFor({options_.weight}); }
   absl::Status Add(const CallRecord& record) override {
     tree_->Add(record);
     return absl::OkStatus();
@@ -85,7 +85,7 @@ class TreeSink : public CallSink {
 
   // Without the frames in it.
   uint64_t Own(const CallTree& tree, const CallNode& node) const {
-    if (!by_time()) return WholeAmount(node.self_amount);
+    if (!by_time()) return WholeAmount(node.self_amounts.Of(options_.weight));
     return tree.has_times() ? static_cast<uint64_t>(std::max<int64_t>(node.self_ns, 0)) : node.calls;
   }
 
@@ -96,7 +96,7 @@ class TreeSink : public CallSink {
   }
   bool by_time() const { return options_.weight == TreeWeight::kTime; }
   uint64_t Weight(const CallTree& tree, const CallNode& node) const {
-    if (!by_time()) return WholeAmount(node.total_amount);
+    if (!by_time()) return WholeAmount(node.total_amounts.Of(options_.weight));
     return tree.has_times() ? static_cast<uint64_t>(std::max<int64_t>(node.total_ns, 0)) : node.calls;
   }
 
