@@ -76,8 +76,7 @@ SourceTexts ReadSources(const std::vector<StatsTrace>& traces) {
     for (const std::string_view file : files) {
       const std::string name = PageText(stack_text.File(file));
       if (!seen.insert(name).second) continue;
-      const std::string path =
-          file.starts_with("/") ? std::string(file) : absl::StrCat(folder, "/", std::string(file));
+      const std::string path = file.starts_with("/") ? std::string(file) : absl::StrCat(folder, "/", std::string(file));
       const std::optional<std::string> text = TextOf(path, started_ns);
       if (!text.has_value() || bytes + text->size() > kMostOfAll) {
         ++sources.left_out;

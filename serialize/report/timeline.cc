@@ -257,8 +257,7 @@ class TimelineReader {
       if (!step.end_ns.has_value()) continue;
       const std::string process = ProcessName(traces_[trace_].trace->processes()[record.process]);
       const size_t track = TrackOf(kSteps, record.process, 0, absl::StrCat(process, " steps"));
-      AddRow(track, record, step.begin_ns + shift_ns, *step.end_ns + shift_ns,
-             {.label = PageLabel(absl::StrCat("step ", step.name), -1)});
+      AddRow(track, record, step.begin_ns + shift_ns, *step.end_ns + shift_ns, {.label = PageLabel(step.name, -1)});
     }
   }
 

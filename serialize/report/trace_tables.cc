@@ -270,13 +270,26 @@ class TablesReader {
     rows_[table].facets[row][kind].push_back(result_.facets.Value(kind, text));
   }
 
-  // A function whose lines have other numbers in B, as many as in A, has the same lines.
+  // A function whose lines have other numbers in B, as many as in A, has the same lines; also if its file is in another
+  // folder.
   void MatchMovedLines(Rows* rows) {
+    MatchLines(rows, [](const std::string& place) { return place; });
+    MatchLines(rows, [](const std::string& place) {
+      const size_t folder = place.substr(0, place.find('\n')).rfind('/');
+      return folder == std::string::npos ? place : place.substr(folder + 1);
+    });
+    DropMoved(rows);
+  }
+
+  // `key`: of a file and function, what is equal in both.
+  static void MatchLines(Rows* rows, const std::function<std::string(const std::string&)>& key) {
+    const std::set<uint32_t> moved(rows->moved.begin(), rows->moved.end());
     std::map<std::string, std::array<std::vector<uint32_t>, 2>> alone;
     for (uint32_t row = 0; row < rows->table.rows(); ++row) {
       const uint8_t in = rows->in_traces[row];
-      if (in != 3 && !rows->place[row].first.empty() && rows->place[row].first != "\n") {
-        alone[rows->place[row].first][in - 1].push_back(row);
+      const std::string& place = rows->place[row].first;
+      if (in != 3 && !moved.contains(row) && !place.empty() && place != "\n") {
+        alone[key(place)][in - 1].push_back(row);
       }
     }
     for (auto& [place, of_traces] : alone) {
@@ -289,7 +302,6 @@ class TablesReader {
       std::sort(b.begin(), b.end(), by_number);
       for (size_t i = 0; i < a.size(); ++i) Merge(b[i], a[i], rows);
     }
-    DropMoved(rows);
   }
 
   static void Merge(uint32_t from, uint32_t into, Rows* rows) {
@@ -305,6 +317,7 @@ class TablesReader {
     for (auto& [key, number] : rows->numbers) {
       if (number == from) number = into;
     }
+    rows->in_traces[into] = 3;
     rows->moved.push_back(from);
   }
 

@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "nlohmann/json.hpp"
-#include "serialize/report/page_table.h"
+#include "serialize/report/page/page_table.h"
 #include "serialize/reports/reports.h"
 
 namespace torchtrace {

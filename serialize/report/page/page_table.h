@@ -1,7 +1,7 @@
 // A table of a report page: rows with a text, measures and facets, and what is left out of it for the page's size.
 
-#ifndef TORCHTRACE_SERIALIZE_REPORT_PAGE_TABLE_H_
-#define TORCHTRACE_SERIALIZE_REPORT_PAGE_TABLE_H_
+#ifndef TORCHTRACE_SERIALIZE_REPORT_PAGE_PAGE_TABLE_H_
+#define TORCHTRACE_SERIALIZE_REPORT_PAGE_PAGE_TABLE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -101,4 +101,4 @@ struct PageTable {
 
 }  // namespace torchtrace
 
-#endif  // TORCHTRACE_SERIALIZE_REPORT_PAGE_TABLE_H_
+#endif  // TORCHTRACE_SERIALIZE_REPORT_PAGE_PAGE_TABLE_H_

@@ -1,4 +1,4 @@
-#include "serialize/report/page_table.h"
+#include "serialize/report/page/page_table.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // Call trees of a report page: the calls of one trace, or of two in one tree.
 
-#ifndef TORCHTRACE_SERIALIZE_REPORT_PAGE_TREE_H_
-#define TORCHTRACE_SERIALIZE_REPORT_PAGE_TREE_H_
+#ifndef TORCHTRACE_SERIALIZE_REPORT_PAGE_PAGE_TREE_H_
+#define TORCHTRACE_SERIALIZE_REPORT_PAGE_PAGE_TREE_H_
 
 #include <array>
 #include <cstddef>
@@ -21,7 +21,10 @@ namespace torchtrace {
 
 class PageTree {
  public:
-  explicit PageTree(LabelBy by) : by_(by) { nodes_.emplace_back(); }
+  // `weight`: what a page shows first.
+  explicit PageTree(LabelBy by, TreeWeight weight = TreeWeight::kTime) : by_(by), weight_(weight) {
+    nodes_.emplace_back();
+  }
 
   // Of the trace `number`, 0 or 1. `thread`: the text of a thread; those with equal texts are one. `weights`: which
   // amounts the tree has, beside calls and, if it has_times, times.
@@ -63,6 +66,7 @@ class PageTree {
   double WeightOf(const AmountsOfTraces& amounts) const;
 
   const LabelBy by_;
+  const TreeWeight weight_;
   size_t traces_ = 0;
   bool timed_ = false;
   std::vector<Node> nodes_;                                             // each after its parent
@@ -73,4 +77,4 @@ class PageTree {
 
 }  // namespace torchtrace
 
-#endif  // TORCHTRACE_SERIALIZE_REPORT_PAGE_TREE_H_
+#endif  // TORCHTRACE_SERIALIZE_REPORT_PAGE_PAGE_TREE_H_

@@ -1,4 +1,4 @@
-#include "serialize/report/page_tree.h"
+#include "serialize/report/page/page_tree.h"
 
 #include <algorithm>
 #include <map>
@@ -11,6 +11,14 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr const char* kPrefixes[] = {"", "b_"};
+
+// A column.
+const char* NameOf(TreeWeight weight) {
+  return weight == TreeWeight::kDevice   ? "device_ns"
+         : weight == TreeWeight::kMemory ? "allocated_bytes"
+         : weight == TreeWeight::kFlops  ? "flops"
+                                         : "self_ns";
+}
 
 const char* NameOf(LabelBy by) { return by == LabelBy::kApi ? "api" : by == LabelBy::kModule ? "module" : "line"; }
 
@@ -62,7 +70,13 @@ void PageTree::Add(size_t number, const CallTree& tree, const CallLabels& labels
 
 double PageTree::WeightOf(const AmountsOfTraces& amounts) const {
   double most = 0;
-  for (const Amounts& each : amounts) most = std::max(most, timed_ ? each.self_ns : each.calls);
+  for (const Amounts& each : amounts) {
+    most = std::max(most, weight_ == TreeWeight::kDevice   ? each.device_ns
+                          : weight_ == TreeWeight::kMemory ? each.allocated_bytes
+                          : weight_ == TreeWeight::kFlops  ? each.flops
+                          : timed_                         ? each.self_ns
+                                                           : each.calls);
+  }
   return most;
 }
 
@@ -143,6 +157,7 @@ size_t PageTree::WriteTo(size_t most, ReportPage* page, uint64_t* left_out) cons
   ordered_json& trees = page->head()["trees"];
   const std::string name = absl::StrCat("tree_", trees.size());
   ordered_json tree = {{"by", NameOf(by_)}, {"block", name}};
+  if (weight_ != TreeWeight::kTime) tree["weight"] = NameOf(weight_);
   if (*left_out > 0) tree["left_out"] = {{"nodes", *left_out}};
   trees.push_back(std::move(tree));
   return page->SetBlock(name, block);
