@@ -314,11 +314,11 @@ void FindIncomplete(const GatedTrace& a, const GatedTrace& b, GateResults* resul
   if (results->gates.empty()) return;
   for (const GatedTrace& each : {a, b}) {
     const RunFacts facts = GatherFacts(*each.trace);
-    std::vector<std::string> lacks =
-        DescribeCompleteness(facts, {}, RankSentences(FindRankGaps(each.trace->processes())));
-    if (lacks[0].starts_with("yes")) continue;
-    // What was left out on purpose is no lack.
-    std::erase_if(lacks, [](const std::string& text) { return text.find("left out") != std::string::npos; });
+    const Gaps gaps = FindGaps(facts, {}, RankSentences(FindRankGaps(each.trace->processes())));
+    std::vector<std::string> lacks;
+    for (const std::vector<std::string>* const of : {&gaps.lost, &gaps.not_seen, &gaps.cut}) {
+      lacks.insert(lacks.end(), of->begin(), of->end());
+    }
     if (!lacks.empty()) {
       results->incomplete.push_back(absl::StrCat(each.name, " is incomplete: ", absl::StrJoin(lacks, "; ")));
     }
