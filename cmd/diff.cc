@@ -240,11 +240,11 @@ int RunDiff(const std::vector<std::string>& args) {
     std::vector<std::string> notes;
     std::optional<uint64_t> top;
     if (all || *top_option) top = all ? 0 : options.top;
-    different = times.times()  ? times.Write(a_path, b_path, a->get(), b->get(), &selection, options, top, &progress,
-                                             &out, &notes)
+    different = times.times()
+                    ? times.Write(a_path, b_path, a->get(), b->get(), &selection, options, top, &progress, &out, &notes)
                 : numbers.on() ? WriteNumberDiff(a->get(), b->get(), options, number_options, &out)
-                : sequence   ? WriteSequenceDiff(a->get(), b->get(), options, sequence_options, &out)
-                             : WriteConfigDiff(a->get(), b->get(), options, &out);
+                : sequence     ? WriteSequenceDiff(a->get(), b->get(), options, sequence_options, &out)
+                               : WriteConfigDiff(a->get(), b->get(), options, &out);
     if (different.ok()) {
       remarks.Add(a_path, **a);
       remarks.Add(b_path, **b);

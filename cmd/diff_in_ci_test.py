@@ -112,7 +112,9 @@ def test_action_records_and_gates(checkout):
 
     # Two traces, and gates that don't fire.
     traces = {"before": "torchtrace-diff/before", "after": "torchtrace-diff/after"}
-    runner = Runner(checkout, output="passed", fail_on="added-api", options="--include __main__.both", **traces)
+    runner = Runner(
+        checkout, output="passed", fail_on="added-api", options="--include __main__.both", **traces
+    )
     done = runner.run()
     assert (done.status, done.err) == (0, "") and done.out.endswith("passed: added-api\n")
     # One that can't be checked is no passed one.

@@ -10,14 +10,14 @@
 namespace torchtrace {
 
 void TimeFlags::AddTo(App* app) {
-  app->add_flag("--time", times_, "What each row took per step: what differs by more than noise")
-      ->group("Time");
-  by_option_ = app->add_option("--by", by_,
-                               "What a row is, as of stats: api, config, module, line, shapes, step, ... (default: api)")
-                   ->option_text("WHAT")
-                   ->check(Completed(Checked([](const std::string& text) { return ParseStatsGrouping(text); }),
-                                     StatsGroupingNames))
-                   ->group("Time");
+  app->add_flag("--time", times_, "What each row took per step: what differs by more than noise")->group("Time");
+  by_option_ =
+      app->add_option("--by", by_,
+                      "What a row is, as of stats: api, config, module, line, shapes, step, ... (default: api)")
+          ->option_text("WHAT")
+          ->check(
+              Completed(Checked([](const std::string& text) { return ParseStatsGrouping(text); }), StatsGroupingNames))
+          ->group("Time");
   sort_option_ =
       app->add_option("--sort", sort_,
                       "The largest difference first: delta (of time), ratio, calls, device, memory; or name (default: "
@@ -40,10 +40,7 @@ void TimeFlags::AddTo(App* app) {
 }
 
 std::string TimeFlags::Given() const {
-  return times_              ? "--time"
-         : !fail_on_.empty() ? "--fail-on"
-         : !only_.empty()    ? "--only"
-                             : "";
+  return times_ ? "--time" : !fail_on_.empty() ? "--fail-on" : !only_.empty() ? "--only" : "";
 }
 
 absl::Status TimeFlags::Check(DiffFormat format) {
@@ -83,8 +80,7 @@ absl::StatusOr<bool> TimeFlags::Write(const std::string& a_path, const std::stri
   times.a_configs = a;
   times.b_configs = b;
   std::unique_ptr<Trace> a_selected, b_selected;
-  const bool of_configs =
-      std::any_of(gates_.begin(), gates_.end(), [](const Gate& gate) { return !gate.of_times(); });
+  const bool of_configs = std::any_of(gates_.begin(), gates_.end(), [](const Gate& gate) { return !gate.of_times(); });
   if (of_configs && selection->ChoosesCalls()) {
     absl::StatusOr<std::unique_ptr<Trace>> selected = selection->Open(a_path, progress);
     if (!selected.ok()) return selected.status();

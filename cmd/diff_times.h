@@ -33,9 +33,8 @@ class TimeFlags {
 
   // `top`: rows, if the user says so; 0: all. Returns whether a gate fires. `notes` gets remarks to print.
   absl::StatusOr<bool> Write(const std::string& a_path, const std::string& b_path, Trace* a, Trace* b,
-                             CallSelectionOptions* selection, const DiffOptions& options,
-                             std::optional<uint64_t> top, ReadingProgress* progress, std::ostream* out,
-                             std::vector<std::string>* notes) const;
+                             CallSelectionOptions* selection, const DiffOptions& options, std::optional<uint64_t> top,
+                             ReadingProgress* progress, std::ostream* out, std::vector<std::string>* notes) const;
 
  private:
   bool times_ = false;

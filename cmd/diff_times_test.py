@@ -49,7 +49,9 @@ def folder():
     place = Path(tempfile.mkdtemp())
     (place / "program.py").write_text(textwrap.dedent(PROGRAM))
     ended = tool.execute(
-        [tool.PYTHON, "program.py"], cwd=place, env={"PYTHONPATH": str(PACKAGE), "OMP_NUM_THREADS": "1"}
+        [tool.PYTHON, "program.py"],
+        cwd=place,
+        env={"PYTHONPATH": str(PACKAGE), "OMP_NUM_THREADS": "1"},
     )
     assert ended.status == 0, ended
     return place
@@ -70,7 +72,13 @@ pytestmark = pytest.mark.torch
 
 @pytest.mark.parametrize(
     ("by", "rows"),
-    [("api", "apis"), ("config", "configs"), ("module", "modules"), ("line", "lines"), ("shapes", "shapes")],
+    [
+        ("api", "apis"),
+        ("config", "configs"),
+        ("module", "modules"),
+        ("line", "lines"),
+        ("shapes", "shapes"),
+    ],
 )
 def test_rows_are_those_of_stats(by, rows):
     """All of a trace that has nothing in common with the other one."""
@@ -160,9 +168,7 @@ def test_gates_of_configs_need_no_times():
     plain = diff("before", "gelu", "--level", "2")
     result = diff("before", "gelu", "--level", "2", "--fail-on", "added-api")
     assert result.status == 1
-    assert result.out == plain.out + (
-        "\nadded-api: only B calls aten::gelu (level 2), 12 calls\n"
-    )
+    assert result.out == plain.out + ("\nadded-api: only B calls aten::gelu (level 2), 12 calls\n")
     assert diff("before", "gelu", "--include", "aten::mm", "--fail-on", "added-api").status == 0
     # One that can't be checked doesn't pass.
     nothing = diff("before", "gelu", "--include", "torch.fft.fft", "--fail-on", "added-api")

@@ -397,7 +397,8 @@ class ConfigReport {
   uint64_t configs_left_out_ = 0;
 };
 
-// Keeps the rows of these parts. A pair of similar configs is a removed and an added one where changed ones aren't shown.
+// Keeps the rows of these parts. A pair of similar configs is a removed and an added one where changed ones aren't
+// shown.
 void KeepParts(const DiffParts& parts, ConfigDiff* diff) {
   if (parts.all()) return;
   std::vector<ConfigDifference> configs;

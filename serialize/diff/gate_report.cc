@@ -61,7 +61,8 @@ void WriteGatesText(const GateResults& results, bool color, std::ostream* out) {
   }
   const GateResults passed = WithoutFired(results);
   if (!passed.gates.empty()) *out << "passed: " << Passed(passed, "") << "\n";
-  for (const std::string& sentence : results.incomplete) *out << "gates see only what is there: " << PlainLine(sentence) << "\n";
+  for (const std::string& sentence : results.incomplete)
+    *out << "gates see only what is there: " << PlainLine(sentence) << "\n";
 }
 
 void WriteGatesMarkdown(const GateResults& results, std::ostream* out) {

@@ -29,9 +29,12 @@ struct GateWords {
   const char* example;  // of a percentage; null: it has none
 };
 constexpr GateWords kGateWords[] = {
-    {GateKind::kAddedApi, "added-api", nullptr},     {GateKind::kAddedConfig, "added-config", nullptr},
-    {GateKind::kRemovedApi, "removed-api", nullptr}, {GateKind::kRemovedConfig, "removed-config", nullptr},
-    {GateKind::kSlower, "slower", "10%"},            {GateKind::kMemory, "memory", "5%"},
+    {GateKind::kAddedApi, "added-api", nullptr},
+    {GateKind::kAddedConfig, "added-config", nullptr},
+    {GateKind::kRemovedApi, "removed-api", nullptr},
+    {GateKind::kRemovedConfig, "removed-config", nullptr},
+    {GateKind::kSlower, "slower", "10%"},
+    {GateKind::kMemory, "memory", "5%"},
     {GateKind::kFlops, "flops", "1%"},
 };
 
@@ -59,8 +62,8 @@ absl::StatusOr<Gate> ParseGate(const std::string& text) {
   const bool percent = number.ends_with('%');
   if (percent) number.pop_back();
   if (!percent || !absl::SimpleAtod(number, &gate.percent) || !std::isfinite(gate.percent) || gate.percent < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("gate ", PlainLine(text), " needs a percentage from 0%: ", name,
-                                                   "=", words->example));
+    return absl::InvalidArgumentError(
+        absl::StrCat("gate ", PlainLine(text), " needs a percentage from 0%: ", name, "=", words->example));
   }
   return gate;
 }
@@ -78,9 +81,8 @@ void AddConfigGate(const Gate& gate, const ConfigDiff& diff, const CommonConfigs
   GateResult result = {gate.text};
   size_t others = 0;
   const auto add = [&](const std::string& what, int level, uint64_t calls) {
-    const std::string line =
-        absl::StrCat(what, level == kAnyLevel ? "" : absl::StrCat(" (level ", level, ")"), ", ",
-                     Counted(calls, "call", "calls"));
+    const std::string line = absl::StrCat(what, level == kAnyLevel ? "" : absl::StrCat(" (level ", level, ")"), ", ",
+                                          Counted(calls, "call", "calls"));
     if (!result.fired) {
       result.fired = true;
       result.sentence = absl::StrCat(added ? "added" : "removed", "-", apis ? "api" : "config", ": only ",
@@ -109,7 +111,7 @@ void AddConfigGate(const Gate& gate, const ConfigDiff& diff, const CommonConfigs
 
 // What a gate compares of each row.
 struct GatedNumber {
-  Measured MeasuredRow::*measured = nullptr;
+  Measured MeasuredRow::* measured = nullptr;
   const char* verb = "";  // before the amount
   const char* after = "";
   std::string (*format)(double amount) = nullptr;
@@ -173,7 +175,7 @@ class TimeGate {
   }
 
   // Without a number: exact ones.
-  bool IsTooMuch(const Measured& a, const Measured& b, Measured MeasuredRow::*number, double least) const {
+  bool IsTooMuch(const Measured& a, const Measured& b, Measured MeasuredRow::* number, double least) const {
     const Difference difference(a, b);
     return difference.value > 0 && (number == nullptr || diff_.IsReal(difference, number)) &&
            difference.value >= least && difference.value > a.value * gate_.percent / 100;
@@ -181,11 +183,13 @@ class TimeGate {
   void Compare(const std::string& name, const GatedNumber& number, const MeasuredRow& a, const MeasuredRow& b,
                double least) {
     const Measured &from = a.*number.measured, &to = b.*number.measured;
-    if (IsTooMuch(from, to, number.measured, least)) found_.push_back({{}, name, to.value - from.value, number, from, to, Per()});
+    if (IsTooMuch(from, to, number.measured, least))
+      found_.push_back({{}, name, to.value - from.value, number, from, to, Per()});
   }
   void Compare(const RowDifference& row, const GatedNumber& number, double least) {
     const Measured &from = row.a.*number.measured, &to = row.b.*number.measured;
-    if (IsTooMuch(from, to, number.measured, least)) found_.push_back({row.row, "", to.value - from.value, number, from, to, Per()});
+    if (IsTooMuch(from, to, number.measured, least))
+      found_.push_back({row.row, "", to.value - from.value, number, from, to, Per()});
   }
   void ComparePeaks() {
     for (const auto& [device, bytes] : diff_.a.peaks) {
@@ -290,8 +294,8 @@ absl::Status CheckTimeGates(const std::vector<Gate>& gates, const RepeatedStats&
     }
     results->gates.push_back(TimeGate(gate, stats, diff).Check());
     if (gate.kind == GateKind::kSlower && diff.unrepeated > 0) {
-      results->incomplete.push_back(absl::StrCat(Counted(diff.unrepeated, "row repeats", "rows repeat"),
-                                                 " too seldom to tell if slower"));
+      results->incomplete.push_back(
+          absl::StrCat(Counted(diff.unrepeated, "row repeats", "rows repeat"), " too seldom to tell if slower"));
     }
     for (size_t i = 0; i < 2; ++i) {
       const RepeatedTrace& repeated = stats.traces[i];

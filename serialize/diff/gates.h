@@ -39,7 +39,7 @@ std::vector<std::string> GateExamples();
 struct GateResult {
   std::string gate = {};  // Gate::text
   bool fired = false;
-  std::string sentence = {};  // why it fired
+  std::string sentence = {};           // why it fired
   std::vector<std::string> more = {};  // the other rows that made it fire, a line each
 };
 

@@ -175,12 +175,10 @@ std::string FormatPieces(const std::vector<TextPiece>& pieces, bool color) {
 }
 
 const Choices<DiffFormat>& DiffFormats() {
-  static const Choices<DiffFormat> formats(
-      "unknown format",
-      {{"text", DiffFormat::kText},
-       {"json", DiffFormat::kJson},
-       {"markdown", DiffFormat::kMarkdown},
-       {"junit", DiffFormat::kJunit}});
+  static const Choices<DiffFormat> formats("unknown format", {{"text", DiffFormat::kText},
+                                                              {"json", DiffFormat::kJson},
+                                                              {"markdown", DiffFormat::kMarkdown},
+                                                              {"junit", DiffFormat::kJunit}});
   return formats;
 }
 

@@ -151,8 +151,9 @@ struct TimeReportOptions {
 // `torchtrace diff --time`: the report of what time_diff.h finds, with the gates of configs and of times. `notes` gets
 // remarks to print with it. docs/DIFF.md describes the JSON. Returns whether a gate fires, even if writing to `out`
 // fails. FailedPrecondition if a gate can't be checked.
-absl::StatusOr<bool> WriteTimeDiff(Trace* a, Trace* b, const DiffOptions& options, const TimeReportOptions& time_options,
-                                   std::ostream* out, std::vector<std::string>* notes);
+absl::StatusOr<bool> WriteTimeDiff(Trace* a, Trace* b, const DiffOptions& options,
+                                   const TimeReportOptions& time_options, std::ostream* out,
+                                   std::vector<std::string>* notes);
 
 // `torchtrace diff --numbers`: the report of what number_diff.h finds, also where nothing differs: then it says what
 // was compared. docs/DIFF.md describes the JSON.

@@ -13,7 +13,7 @@
 namespace torchtrace {
 namespace {
 
-constexpr double kStandardErrors = 3;  // of a normal distribution, 99.7 % are within
+constexpr double kStandardErrors = 3;          // of a normal distribution, 99.7 % are within
 constexpr double kDeviationOfNormal = 1.4826;  // by median absolute deviation
 constexpr double kErrorOfMedian = 1.2533;      // in errors of the mean
 
@@ -276,7 +276,7 @@ class TimeComparison {
       ++(!any ? diff_.same : known ? diff_.within_noise : diff_.unrepeated);
       return;
     }
-    Measured MeasuredRow::*const time = difference.Time(numbers);
+    Measured MeasuredRow::* const time = difference.Time(numbers);
     if ((numbers.times || numbers.device) && diff_.IsReal(difference.Of(time), time)) {
       difference.change = difference.Of(time).value > 0 ? RowChange::kSlower : RowChange::kFaster;
     }
@@ -298,7 +298,7 @@ Difference::Difference(const Measured& a, const Measured& b) : value(b.value - a
   if (a.error.has_value() && b.error.has_value()) noise = std::hypot(*a.error, *b.error);
 }
 
-Measured MeasuredRow::*RowDifference::Time(const ComparedNumbers& numbers) const {
+Measured MeasuredRow::* RowDifference::Time(const ComparedNumbers& numbers) const {
   const bool on_device = numbers.device && (a.device_ns.value != 0 || b.device_ns.value != 0);
   return on_device ? &MeasuredRow::device_ns : &MeasuredRow::self_time_ns;
 }

@@ -16,7 +16,7 @@ namespace torchtrace {
 // A number per step, or of the whole run.
 struct Measured {
   double value = 0;
-  // How far that of another run may be by chance. Nothing: nothing repeats it, so nobody knows.
+  // How far that of another run may be by chance. Nothing: unknown, as nothing repeats it.
   std::optional<double> error = 0;
 };
 
@@ -50,8 +50,8 @@ struct RowDifference {
   MeasuredRow a = {}, b = {};
 
   // The time that is compared: of devices if both traces have it, and the row runs something there, else of the calls.
-  Measured MeasuredRow::*Time(const ComparedNumbers& numbers) const;
-  Difference Of(Measured MeasuredRow::*number) const { return {a.*number, b.*number}; }
+  Measured MeasuredRow::* Time(const ComparedNumbers& numbers) const;
+  Difference Of(Measured MeasuredRow::* number) const { return {a.*number, b.*number}; }
 };
 
 struct TimeSide {
@@ -72,7 +72,7 @@ struct TimeDiff {
 
   bool different() const { return !rows.empty(); }
   // Whether a difference of that number is more than noise. If even that of all calls is not known, any one is.
-  bool IsReal(const Difference& difference, Measured MeasuredRow::*number) const {
+  bool IsReal(const Difference& difference, Measured MeasuredRow::* number) const {
     const bool known = Difference(a.whole.*number, b.whole.*number).noise.has_value();
     if (!difference.noise.has_value()) return !known && difference.value != 0;
     return difference.value > *difference.noise || -difference.value > *difference.noise;
@@ -81,15 +81,16 @@ struct TimeDiff {
 
 struct TimeDiffOptions {
   bool rows_are_steps = false;
-  uint64_t skip_steps = 0;  // of each process the first ones, which no call of the traces is in; then nothing is warm-up
+  uint64_t skip_steps =
+      0;  // of each process the first ones, which no call of the traces is in; then nothing is warm-up
   bool compare_counts = true;
 };
 
 // Of two traces. A row's time per step is the median of the steps in which it has calls, times their share. Its error
 // is that of the median: by the median absolute deviation, with 99.7 % confidence by Student's t, as if there were no
-// more than kMostIndependent steps, since what slows a machine lasts for many. Numbers that are no times are means, with
-// the error of the mean. Without steps the error is that of the sum, by the standard deviation of equal calls; rows
-// that are steps have that of a single one.
+// more than kMostIndependent steps, since what slows a machine lasts for many. Numbers that are no times are means,
+// with the error of the mean. Without steps the error is that of the sum, by the standard deviation of equal calls;
+// rows that are steps have that of a single one.
 //
 // Warm-up are each process's first step and those after it that took unusually long, as many as any process has.
 inline constexpr uint64_t kMostIndependent = 10;

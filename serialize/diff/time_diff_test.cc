@@ -160,7 +160,7 @@ TEST(TimeDiff, NothingRepeats) {
   EXPECT_FALSE(rows.at("aten::mm").Of(&MeasuredRow::self_time_ns).noise.has_value());
 }
 
-// Whole runs: equal calls repeat one another. A row that nothing repeats is one that nobody knows of.
+// Whole runs: equal calls repeat one another. Of a row that nothing repeats, noise is unknown.
 TEST(TimeDiff, WholeRuns) {
   SteppedTrace a(0), b(0);
   for (SteppedTrace* const trace : {&a, &b}) {
@@ -277,9 +277,10 @@ TEST(TimeReport, SaysThatATraceIsIncomplete) {
   EXPECT_THAT(ReportText(&a, &b, options), HasSubstr("\npassed: slower=10%\n"));
   b.get()->process(0).closed = false;
   b.get()->process(0).damage.lost_calls = 3;
-  EXPECT_THAT(ReportText(&a, &b, options),
-              HasSubstr("\ngates see only what is there: after is incomplete: 3 calls lost to damage of the log; logs not "
-                        "closed, of processes killed or still running: 1 of 1\n"));
+  EXPECT_THAT(
+      ReportText(&a, &b, options),
+      HasSubstr("\ngates see only what is there: after is incomplete: 3 calls lost to damage of the log; logs not "
+                "closed, of processes killed or still running: 1 of 1\n"));
 }
 
 TEST(Gates, Parse) {
@@ -288,8 +289,8 @@ TEST(Gates, Parse) {
   EXPECT_EQ(ParseGates({"slower=2.5%"})->at(0).percent, 2.5);
   EXPECT_THAT(error("slow=1%"), HasSubstr("unknown gate \"slow\", did you mean slower?"));
   EXPECT_THAT(error("added-api,"), HasSubstr("unknown gate \"\""));
-  for (const char* const wrong : {"slower", "slower=", "slower=10", "slower=%", "slower=-1%", "slower=nan%",
-                                  "slower=inf%", "slower=1%%"}) {
+  for (const char* const wrong :
+       {"slower", "slower=", "slower=10", "slower=%", "slower=-1%", "slower=nan%", "slower=inf%", "slower=1%%"}) {
     EXPECT_THAT(error(wrong), HasSubstr(" needs a percentage from 0%: slower=10%")) << wrong;
   }
   EXPECT_THAT(error("added-api=1%"), HasSubstr("added-api has no percentage"));
@@ -298,7 +299,8 @@ TEST(Gates, Parse) {
 
 TEST(Gates, JunitOfHostileText) {
   GateResults results;
-  results.gates.push_back({"slower=1%", true, "x ]]> <b>\"&\" \x01\x1b[2J\xff \xef\xbf\xbf\n\xe2\x80\xa8", {"</failure>"}});
+  results.gates.push_back(
+      {"slower=1%", true, "x ]]> <b>\"&\" \x01\x1b[2J\xff \xef\xbf\xbf\n\xe2\x80\xa8", {"</failure>"}});
   results.gates.push_back({"added-api"});
   std::ostringstream out;
   WriteGatesJunit(results, "a&b", "<", &out);

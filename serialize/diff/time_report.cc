@@ -16,8 +16,8 @@
 #include "serialize/diff/time_text.h"
 #include "serialize/forms/forms.h"
 #include "serialize/reports/memory_report.h"
-#include "serialize/reports/report_table.h"
 #include "serialize/reports/repeated_stats.h"
+#include "serialize/reports/report_table.h"
 #include "serialize/reports/shapes.h"
 
 namespace torchtrace {
@@ -100,7 +100,7 @@ class TimeReport {
     std::vector<std::pair<std::string, size_t>> names;
     const ComparedNumbers& numbers = diff_.numbers;
     const auto amount = [&](const RowDifference& row) -> double {
-      Measured MeasuredRow::*const time = row.Time(numbers);
+      Measured MeasuredRow::* const time = row.Time(numbers);
       switch (time_.sort) {
         case TimeSort::kRatio: {
           const double a = (row.a.*time).value, b = (row.b.*time).value;
@@ -171,14 +171,15 @@ class TimeReport {
     if (diff_.per_step) {
       report->AddLine(absl::StrCat(
           bullet, "per step: medians",
-          diff_.warm_up == 0 ? ""
-                             : absl::StrCat(" without each process's first ",
-                                            diff_.warm_up == 1 ? "step" : absl::StrCat(diff_.warm_up, " steps"),
-                                            " (warm-up)"),
+          diff_.warm_up == 0
+              ? ""
+              : absl::StrCat(" without each process's first ",
+                             diff_.warm_up == 1 ? "step" : absl::StrCat(diff_.warm_up, " steps"), " (warm-up)"),
           "; noise: three standard errors, by median absolute deviation"));
     } else {
-      report->AddLine(absl::StrCat(bullet, "of the whole runs, as no steps repeat; noise: three standard errors, by the "
-                                           "standard deviation of equal calls"));
+      report->AddLine(absl::StrCat(bullet,
+                                   "of the whole runs, as no steps repeat; noise: three standard errors, by the "
+                                   "standard deviation of equal calls"));
     }
     for (const std::string& line : WholeLines()) report->AddLine(bullet + line);
   }
@@ -186,7 +187,7 @@ class TimeReport {
   // `all calls: self time 12.3 ms -> 14.5 ms (+18.0%, noise 3.1%)`
   std::vector<std::string> WholeLines() const {
     std::vector<std::string> parts;
-    const auto add = [&](const char* what, Measured MeasuredRow::*number, std::string (*format)(double)) {
+    const auto add = [&](const char* what, Measured MeasuredRow::* number, std::string (*format)(double)) {
       const Measured &a = diff_.a.whole.*number, &b = diff_.b.whole.*number;
       const Difference difference(a, b);
       const std::string from = format(a.value), to = format(b.value);
@@ -211,18 +212,16 @@ class TimeReport {
   }
 
   std::string Rest() const {
-    return absl::StrCat(diff_.rows.empty() ? "no row differs" : Counted(diff_.rows.size(), "row differs", "rows differ"),
-                        not_shown_ == 0 ? "" : absl::StrCat(" (", not_shown_, " not shown, by --only)"),
-                        diff_.within_noise == 0
-                            ? ""
-                            : absl::StrCat("; ", Counted(diff_.within_noise, "row differs by less than its noise",
-                                                         "rows differ by less than their noise")),
-                        diff_.unrepeated == 0
-                            ? ""
-                            : absl::StrCat("; ", diff_.unrepeated, diff_.unrepeated == 1 ? " repeats" : " repeat",
-                                           " too seldom to tell"),
-                        diff_.same == 0 ? "" : absl::StrCat("; ", diff_.same, diff_.same == 1 ? " is" : " are",
-                                                            " the same"));
+    return absl::StrCat(
+        diff_.rows.empty() ? "no row differs" : Counted(diff_.rows.size(), "row differs", "rows differ"),
+        not_shown_ == 0 ? "" : absl::StrCat(" (", not_shown_, " not shown, by --only)"),
+        diff_.within_noise == 0 ? ""
+                                : absl::StrCat("; ", Counted(diff_.within_noise, "row differs by less than its noise",
+                                                             "rows differ by less than their noise")),
+        diff_.unrepeated == 0 ? ""
+                              : absl::StrCat("; ", diff_.unrepeated, diff_.unrepeated == 1 ? " repeats" : " repeat",
+                                             " too seldom to tell"),
+        diff_.same == 0 ? "" : absl::StrCat("; ", diff_.same, diff_.same == 1 ? " is" : " are", " the same"));
   }
 
   ordered_json SideJson(const std::string& name, const TimeSide& side) const {
@@ -280,18 +279,19 @@ class TimeReport {
     const auto text_of = [](const MeasuredRow& side, const Measured& number, std::string (*format)(double)) {
       return side.called ? format(number.value) : std::string("-");
     };
-    const auto both = [&](const char* title, Measured MeasuredRow::*number, std::string (*format)(double)) {
+    const auto both = [&](const char* title, Measured MeasuredRow::* number, std::string (*format)(double)) {
       add({title}, {nullptr, BothText(text_of(row.a, row.a.*number, format), text_of(row.b, row.b.*number, format))});
     };
-    const auto times = [&](const char* title, const char* name, Measured MeasuredRow::*number) {
+    const auto times = [&](const char* title, const char* name, Measured MeasuredRow::* number) {
       const Difference difference(row.a.*number, row.b.*number);
       const bool compares = row.a.called && row.b.called;
       add({absl::StrCat(title, " A")}, {nullptr, text_of(row.a, row.a.*number, TimeText)});
       add({absl::StrCat(title, " B")}, {nullptr, text_of(row.b, row.b.*number, TimeText)});
       add({"difference", absl::StrCat(name, "difference_ns")},
-          {static_cast<int64_t>(std::llround(difference.value)),
-           absl::StrCat(difference.value > 0 ? "+" : difference.value < 0 ? "-" : "",
-                        TimeText(std::abs(difference.value)))});
+          {static_cast<int64_t>(std::llround(difference.value)), absl::StrCat(difference.value > 0   ? "+"
+                                                                              : difference.value < 0 ? "-"
+                                                                                                     : "",
+                                                                              TimeText(std::abs(difference.value)))});
       const double a = (row.a.*number).value, b = (row.b.*number).value;
       add({"ratio", absl::StrCat(name, "ratio")},
           {compares && a > 0 ? ordered_json(b / a) : ordered_json(), compares ? FormatChange(a, b) : "-"});
@@ -324,7 +324,8 @@ class TimeReport {
   std::vector<ReportColumn> Columns() const {
     std::vector<ReportColumn> columns;
     const bool named = !diff_.rows.empty();
-    for (Cell& each : CellsOf(named ? diff_.rows[0] : RowDifference(), named)) columns.push_back(std::move(each.column));
+    for (Cell& each : CellsOf(named ? diff_.rows[0] : RowDifference(), named))
+      columns.push_back(std::move(each.column));
     return columns;
   }
 
@@ -358,8 +359,9 @@ const Choices<TimeSort>& TimeSorts() {
   return sorts;
 }
 
-absl::StatusOr<bool> WriteTimeDiff(Trace* a, Trace* b, const DiffOptions& options, const TimeReportOptions& time_options,
-                                   std::ostream* out, std::vector<std::string>* notes) {
+absl::StatusOr<bool> WriteTimeDiff(Trace* a, Trace* b, const DiffOptions& options,
+                                   const TimeReportOptions& time_options, std::ostream* out,
+                                   std::vector<std::string>* notes) {
   const std::vector<StatsTrace> traces = {{a, options.a_name}, {b, options.b_name}};
   const absl::StatusOr<RepeatedStats> stats = RepeatStats(traces, time_options.stats);
   if (!stats.ok()) return stats.status();
@@ -379,12 +381,12 @@ absl::StatusOr<bool> WriteTimeDiff(Trace* a, Trace* b, const DiffOptions& option
   }
   if (!sorts.ok()) return sorts;
   GateResults gates;
-  const bool of_configs = std::any_of(options.gates.begin(), options.gates.end(),
-                                      [](const Gate& gate) { return !gate.of_times(); });
+  const bool of_configs =
+      std::any_of(options.gates.begin(), options.gates.end(), [](const Gate& gate) { return !gate.of_times(); });
   if (of_configs) {
     CommonConfigs configs;
-    const absl::StatusOr<ConfigDiff> config_diff = CompareConfigs(
-        time_options.a_configs, time_options.b_configs, options.scope, /*compare_counts=*/false, &configs);
+    const absl::StatusOr<ConfigDiff> config_diff = CompareConfigs(time_options.a_configs, time_options.b_configs,
+                                                                  options.scope, /*compare_counts=*/false, &configs);
     if (!config_diff.ok()) return config_diff.status();
     if (absl::Status s = CheckConfigGates(options.gates, *config_diff, configs, &gates); !s.ok()) return s;
   }

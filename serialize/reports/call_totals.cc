@@ -28,7 +28,10 @@ constexpr uint32_t kMaxDepth = 1'000'000;
 class Summer {
  public:
   Summer(Trace* trace, const SumOptions& options)
-      : trace_(*trace), options_(options), by_place_(options.place != nullptr), repeats_(options.repetition != nullptr) {
+      : trace_(*trace),
+        options_(options),
+        by_place_(options.place != nullptr),
+        repeats_(options.repetition != nullptr) {
     Grow(trace->config_count());
     if (options.selection != nullptr) selector_.emplace(trace, *options.selection);
   }
@@ -428,9 +431,8 @@ class Summer {
   }
 
   uint32_t ContextIn(uint32_t around, const OpenCall& call) {
-    const auto [at, fresh] =
-        context_index_.try_emplace({around, call.config, call.place, call.repetition},
-                                   static_cast<uint32_t>(contexts_.size()));
+    const auto [at, fresh] = context_index_.try_emplace({around, call.config, call.place, call.repetition},
+                                                        static_cast<uint32_t>(contexts_.size()));
     if (!fresh) return at->second;
     Context context = {around, call.config, call.place, call.repetition, call.outermost};
     context.levels = contexts_[around].levels;

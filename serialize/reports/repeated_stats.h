@@ -33,11 +33,11 @@ struct RowSpread {
 };
 
 struct RepeatedTrace {
-  std::vector<Repetition> repetitions;  // the first one is no step
-  std::vector<RepetitionSum> rows;      // by row, then by repetition
-  std::vector<RepetitionSum> whole;     // of all calls, by repetition
-  std::vector<RowSpread> spreads;       // by row
-  RowSpread spread;                     // of all calls
+  std::vector<Repetition> repetitions;                   // the first one is no step
+  std::vector<RepetitionSum> rows;                       // by row, then by repetition
+  std::vector<RepetitionSum> whole;                      // of all calls, by repetition
+  std::vector<RowSpread> spreads;                        // by row
+  RowSpread spread;                                      // of all calls
   std::vector<std::pair<MemoryDevice, uint64_t>> peaks;  // bytes: the most of a process
   uint64_t untimed = 0;                                  // calls
   uint64_t without_formula = 0;                          // calls whose FLOPs are not known
@@ -53,7 +53,7 @@ class RowNames {
   virtual std::string Text(uint32_t row) const = 0;
   // What `stats` writes of it: by the names of its columns.
   virtual nlohmann::ordered_json Members(uint32_t row) const = 0;
-  virtual std::optional<int> LevelOf(uint32_t row) const = 0;  // nothing: of several
+  virtual std::optional<int> LevelOf(uint32_t row) const = 0;      // nothing: of several
   virtual std::optional<double> NumberOf(uint32_t row) const = 0;  // by which names that are numbers are sorted
 };
 

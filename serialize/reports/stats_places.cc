@@ -186,7 +186,8 @@ std::function<PlacedCall(const CallRecord&, PlaceId)> StatsPlaces::OfLines(size_
       const StackPlace& at = of->stacks().line(line);
       const StackCode& code = of->stacks().code(at.code);
       StatsPlace place;
-      place.labels = {short_files_ ? text->File(code.file) : std::string(code.file), at.line, std::string(code.function), std::string(code.module)};
+      place.labels = {short_files_ ? text->File(code.file) : std::string(code.file), at.line,
+                      std::string(code.function), std::string(code.module)};
       place.text = text->Line(line);
       return Number(std::move(place));
     });

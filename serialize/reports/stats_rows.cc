@@ -761,9 +761,9 @@ absl::StatusOr<RepeatedStats> RepeatStats(const std::vector<StatsTrace>& traces,
   const StatsGroupingTraits& grouping = *reader->table().grouping;
   const bool kernels = grouping.by == StatsBy::kKernel;
   if (kernels || grouping.of_one_trace) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cannot compare by ", grouping.name, ": ",
-                     kernels ? "kernels are in no step; --by api shows device times" : "no two traces have one in common"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "cannot compare by ", grouping.name, ": ",
+        kernels ? "kernels are in no step; --by api shows device times" : "no two traces have one in common"));
   }
   absl::StatusOr<std::vector<RepeatedTrace>> repeated = reader->Repeat();
   if (!repeated.ok()) return repeated.status();
