@@ -6,17 +6,32 @@
 #include "cmd/cli/terminal.h"
 #include "serialize/diff/gates.h"
 #include "serialize/reports/reports.h"
+#include "serialize/reports/stats_rows.h"
 
 namespace torchtrace {
+namespace {
+
+// Of StatsGroupingNames, those whose rows two traces may have in common.
+std::vector<std::string> ComparedGroupings() {
+  std::vector<std::string> names;
+  for (const StatsGroupingTraits& grouping : StatsGroupings()) {
+    if (grouping.of_one_trace || grouping.by == StatsBy::kKernel || grouping.by == StatsBy::kTag) continue;
+    names.emplace_back(grouping.name);
+  }
+  return names;
+}
+
+}  // namespace
 
 void TimeFlags::AddTo(App* app) {
   app->add_flag("--time", times_, "What each row took per step: what differs by more than noise")->group("Time");
   by_option_ =
       app->add_option("--by", by_,
-                      "What a row is, as of stats: api, config, module, line, shapes, step, ... (default: api)")
+                      "What a row is, as of stats: api, config, family, shapes, graph, level, rank, label, line, "
+                      "module, step or tag:NAME (default: api)")
           ->option_text("WHAT")
-          ->check(
-              Completed(Checked([](const std::string& text) { return ParseStatsGrouping(text); }), StatsGroupingNames))
+          ->check(Completed(Checked([](const std::string& text) { return ParseStatsGrouping(text); }),
+                            ComparedGroupings))
           ->group("Time");
   sort_option_ =
       app->add_option("--sort", sort_,
