@@ -30,8 +30,8 @@ void TimeFlags::AddTo(App* app) {
                       "What a row is, as of stats: api, config, family, shapes, graph, level, rank, label, line, "
                       "module, step or tag:NAME (default: api)")
           ->option_text("WHAT")
-          ->check(Completed(Checked([](const std::string& text) { return ParseStatsGrouping(text); }),
-                            ComparedGroupings))
+          ->check(
+              Completed(Checked([](const std::string& text) { return ParseStatsGrouping(text); }), ComparedGroupings))
           ->group("Time");
   sort_option_ =
       app->add_option("--sort", sort_,

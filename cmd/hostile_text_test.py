@@ -64,6 +64,10 @@ VERBS = [
     ["diff", "@", STACKS, "--sequence"],
     ["diff", "@", STACKS, "--format", "json"],
     *(
+        ["diff", "@", STACKS, "--time", "--fail-on", "added-api,removed-api", "--format", form]
+        for form in ("text", "json", "markdown", "junit")
+    ),
+    *(
         ["export", form, "@"]
         for form in ("text", "yaml", "json", "jsonl", "csv", "torchbench", "tritonbench", "paddle")
     ),

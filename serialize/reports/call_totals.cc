@@ -266,7 +266,9 @@ class Summer {
     if (!accepted) return;
     if (options_.numbers && !options_.device) thread->recent.Add(call.call, {place});
     if (repeats_) {
-      totals_.repetitions.Of(by_place_ ? place : config.row, repetition).calls += call.count;
+      RepetitionSum& sum = totals_.repetitions.Of(by_place_ ? place : config.row, repetition);
+      sum.calls += call.count;
+      sum.flops += CostOfCalls(call);
       totals_.whole.Of(0, repetition).calls += call.count;
     }
     Count(call, thread, &config.on, &totals_.configs[call.config]);
@@ -351,8 +353,12 @@ class Summer {
       CallTotal& total = by_place_ ? PlaceAt(row).total : totals_.configs[call.config];
       total.spread.Add(self_time_ns / static_cast<int64_t>(std::max<uint64_t>(call.count, 1)), call.count);
     }
-    if (by_place_ || options_.cost == nullptr || call.kind == CallRecord::kRaise) return;
-    sum.flops += costs_[call.config].cost.flops.value_or(0) * static_cast<double>(call.count);
+    if (call.kind == CallRecord::kRaise) sum.flops -= CostOfCalls(call);
+  }
+  // Of rows in which calls add up.
+  double CostOfCalls(const CallRecord& call) const {
+    if (by_place_ || options_.cost == nullptr || options_.rows_are_levels) return 0;
+    return costs_[call.config].cost.flops.value_or(0) * static_cast<double>(call.count);
   }
 
   void AddPeak(const MemoryDevice& device, uint64_t bytes) {
@@ -542,6 +548,9 @@ class Summer {
     const double flops = of_trace.cost.flops.value_or(0);
     totals_.whole.Of(0, call.repetition).flops += flops;
     if (call.place != kNoPlace) totals_.repetitions.Of(call.place, call.repetition).flops += flops;
+    if (!options_.rows_are_levels) return;
+    const uint32_t row = configs_[call.config].row;
+    totals_.repetitions.Of(row, call.repetition).flops += of_level.cost.flops.value_or(0);
   };
   TraceTotals totals_;
   std::vector<const ThreadState*> places_on_;  // by PlaceId: the thread that called there last

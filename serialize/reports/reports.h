@@ -182,6 +182,7 @@ struct SumOptions {
   bool intervals = false;
   // The repetition of a call, from its entry: a dense number. Called for every call.
   std::function<uint32_t(const CallRecord& entry)> repetition = nullptr;
+  bool rows_are_levels = false;  // for `repetition`: work counts once in a row
   // With `device`: gets what calls launched, with the record that says so, if a call that counts did or is around it.
   std::function<void(const CallRecord& later, const DeviceWork& work)> work = nullptr;
   size_t trace = 0;  // of FirstCall

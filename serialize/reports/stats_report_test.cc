@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <map>
+#include <memory>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -15,7 +17,9 @@
 #include "serialize/model/graph_calls.h"
 #include "serialize/model/levels.h"
 #include "serialize/model/tensor_notes.h"
+#include "serialize/reports/repeated_stats.h"
 #include "serialize/reports/reports.h"
+#include "serialize/reports/stats_rows.h"
 #include "serialize/testing/fake_trace.h"
 
 namespace torchtrace {
@@ -32,7 +36,45 @@ std::vector<StatsTrace> Named(const std::vector<Trace*>& traces) {
   return named;
 }
 
+// What calls did in all repetitions together is what they did.
+void ExpectSameWhenRepeated(const std::vector<StatsTrace>& traces, StatsOptions options) {
+  options.top = 0;
+  const absl::StatusOr<std::unique_ptr<const StatsTable>> table = ReadStats(traces, options);
+  ASSERT_TRUE(table.ok()) << table.status();
+  if ((*table)->grouping->of_one_trace || options.sum) return;
+  const absl::StatusOr<RepeatedStats> repeated = RepeatStats(traces, options);
+  ASSERT_TRUE(repeated.ok()) << repeated.status();
+  using Numbers = std::array<double, 5>;
+  const auto add = [](const std::array<double, 5>& numbers, Numbers* sums) {
+    for (size_t i = 0; i < numbers.size(); ++i) (*sums)[i] += numbers[i];
+  };
+  for (size_t i = 0; i < traces.size(); ++i) {
+    std::map<std::string, Numbers> expected, found;
+    double self_time_ns = 0;
+    for (const StatsRow& row : (*table)->rows) {
+      const StatsCells& cells = (*table)->side_by_side ? row.traces[i] : row.all;
+      const CallTotal& total = cells.total;
+      if (total.calls == 0) continue;
+      self_time_ns += static_cast<double>(total.self_time_ns);
+      add({static_cast<double>(total.calls), static_cast<double>(total.self_time_ns),
+           static_cast<double>(total.device_ns), static_cast<double>(total.memory.All().allocated),
+           (*table)->costs ? cells.cost.flops.value_or(0) : 0},
+          &expected[row.text_label]);
+    }
+    for (const RepetitionSum& sum : repeated->traces[i].rows) {
+      add({static_cast<double>(sum.calls), static_cast<double>(sum.self_time_ns), static_cast<double>(sum.device_ns),
+           static_cast<double>(sum.allocated), sum.flops},
+          &found[repeated->names->Text(sum.row)]);
+    }
+    EXPECT_EQ(found, expected);
+    double whole_ns = 0;
+    for (const RepetitionSum& sum : repeated->traces[i].whole) whole_ns += static_cast<double>(sum.self_time_ns);
+    EXPECT_EQ(whole_ns, self_time_ns);
+  }
+}
+
 std::string Stats(const std::vector<Trace*>& traces, const StatsOptions& options) {
+  if (options.times) ExpectSameWhenRepeated(Named(traces), options);
   std::ostringstream out;
   const absl::Status status = WriteStats(Named(traces), options, &out);
   EXPECT_TRUE(status.ok()) << status;

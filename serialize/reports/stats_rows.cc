@@ -361,6 +361,7 @@ class StatsReader : public RowNames {
       if (fresh) repeated.repetitions.push_back({entry.process, at.number, {}});
       return known->second;
     };
+    sums.rows_are_levels = by_ == StatsBy::kLevel;
     absl::StatusOr<TraceTotals> totals = SumCalls(trace, sums);
     if (!totals.ok()) return totals.status();
     steps.Finish();
