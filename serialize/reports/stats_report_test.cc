@@ -41,7 +41,8 @@ void ExpectSameWhenRepeated(const std::vector<StatsTrace>& traces, StatsOptions 
   options.top = 0;
   const absl::StatusOr<std::unique_ptr<const StatsTable>> table = ReadStats(traces, options);
   ASSERT_TRUE(table.ok()) << table.status();
-  if ((*table)->grouping->of_one_trace || options.sum) return;
+  const bool kernels = options.grouping.by == StatsBy::kKernel;
+  if (kernels || (*table)->grouping->of_one_trace || options.sum) return;
   const absl::StatusOr<RepeatedStats> repeated = RepeatStats(traces, options);
   ASSERT_TRUE(repeated.ok()) << repeated.status();
   using Numbers = std::array<double, 5>;
