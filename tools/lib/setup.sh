@@ -369,10 +369,10 @@ _stamp_runtime() {
 # The Python package, and no file that is no longer part of it.
 _install_package() {
   local file
-  for file in "$1"/*.py; do
+  for file in "$1"/*.py "$1"/*.pyi; do
     [[ ! -e $file || -e $ROOT/python/torchtrace/${file##*/} ]] || rm -f "$file"
   done
-  for file in "$ROOT"/python/torchtrace/*.py; do
+  for file in "$ROOT"/python/torchtrace/{*.py,*.pyi,py.typed}; do
     install_file "$file" "$1/${file##*/}"
   done
   install_file "$ROOT/dialects/torch/common/api_names.py" "$1/_torch_names.py"
