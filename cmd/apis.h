@@ -3,7 +3,12 @@
 #ifndef TORCHTRACE_CMD_APIS_H_
 #define TORCHTRACE_CMD_APIS_H_
 
+#include <ostream>
+#include <vector>
+
+#include "absl/status/status.h"
 #include "cmd/cli/options.h"
+#include "serialize/reports/reports.h"
 
 namespace torchtrace {
 
@@ -11,6 +16,10 @@ namespace torchtrace {
 extern const Command kApisCoverageCommand;
 extern const Command kApisNameCommand;
 extern const Command kApisScanCommand;
+
+// What `apis coverage --format json` writes of traces: against the public APIs of their framework. Nothing if there is
+// no such list.
+absl::Status WriteDefaultCoverage(const std::vector<StatsTrace>& traces, std::ostream* out);
 
 }  // namespace torchtrace
 

@@ -234,6 +234,17 @@ int RunApisCoverage(const std::vector<std::string>& args) {
 
 }  // namespace
 
+absl::Status WriteDefaultCoverage(const std::vector<StatsTrace>& traces, std::ostream* out) {
+  const DialectInfo& dialect = DialectOf(traces.front().trace);
+  const absl::StatusOr<ApiList> list = FindList("", dialect, traces);
+  if (!list.ok()) return absl::OkStatus();
+  CoverageOptions options;
+  options.format = StatsFormat::kJson;
+  options.namespaces = true;
+  CoverageTotals totals;
+  return WriteCoverage(traces, *list, absl::StrCat(dialect.title, " ", list->version), options, out, &totals);
+}
+
 const Command kApisCoverageCommand = {"apis coverage", "Which APIs or operators of a list were called, and which never",
                                       "Read", RunApisCoverage};
 

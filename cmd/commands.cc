@@ -17,10 +17,10 @@ namespace torchtrace {
 
 const std::vector<const Command*>& Commands() {
   static const std::vector<const Command*> commands = {
-      &kRunCommand,    &kAttachCommand,      &kCtlCommand,     &kTopCommand,    &kStatsCommand, &kInfoCommand,
-      &kDumpCommand,   &kTreeCommand,        &kRenderCommand,  &kDedupCommand,  &kDiffCommand,  &kNanCommand,
-      &kMemoryCommand, &kExportCommand,      &kApisCommand,    &kReplayCommand, &kMergeCommand, &kFilterCommand,
-      &kHelpCommand,   &kCompletionsCommand, &kVersionCommand,
+      &kRunCommand,    &kAttachCommand, &kCtlCommand,         &kTopCommand,     &kStatsCommand,  &kInfoCommand,
+      &kDumpCommand,   &kTreeCommand,   &kReportCommand,      &kRenderCommand,  &kDedupCommand,  &kDiffCommand,
+      &kNanCommand,    &kMemoryCommand, &kExportCommand,      &kApisCommand,    &kReplayCommand, &kMergeCommand,
+      &kFilterCommand, &kHelpCommand,   &kCompletionsCommand, &kVersionCommand,
   };
   return commands;
 }

@@ -51,6 +51,7 @@ extern const Command kDiffCommand;
 extern const Command kRenderCommand;
 extern const Command kDedupCommand;
 extern const Command kExportCommand;
+extern const Command kReportCommand;
 extern const Command kMergeCommand;
 extern const Command kFilterCommand;
 extern const Command kReplayCommand;

@@ -17,6 +17,7 @@
 #include "serialize/export/exports.h"
 #include "serialize/model/device_work.h"
 #include "serialize/model/tensor_notes.h"
+#include "serialize/report/page/report_page.h"
 #include "serialize/testing/fake_trace.h"
 
 namespace torchtrace {
@@ -168,7 +169,7 @@ TEST(FlamegraphSinkTest, Weights) {
   selection.levels = {1};
   EXPECT_EQ(Exported("flamegraph", options, Launches(), selection), "rank 7 (7) thread 0;torch.f 1100\n");
   options.output = "a.html";
-  EXPECT_THAT(Exported("flamegraph", options, Launches()), HasSubstr(R"("unit":"ns")"));
+  EXPECT_THAT(Exported("flamegraph", options, Launches()), HasSubstr(R"("weight":"device_ns")"));
   EXPECT_EQ(Exported("flamegraph", options), "t has no device times: record them with torchtrace run --device-times");
   options.weight = TreeWeight::kMemory;
   EXPECT_EQ(Exported("flamegraph", options), "t has no memory: record it with torchtrace run --memory");
@@ -259,15 +260,14 @@ TEST(FlamegraphSinkTest, ModulesHaveAllOfTheTime) {
 
 TEST(FlamegraphSinkTest, APageHoldsItsDataAndNothingThatRuns) {
   const std::string page = Exported("flamegraph", {.traces = {kHostile}, .output = "x.html"});
-  const std::string begin = "<script id=\"data\" type=\"application/json\">";
+  const std::string begin = "<script type=\"application/json\" id=\"head\">";
   const size_t at = page.find(begin) + begin.size();
   const std::string text = page.substr(at, page.find("</script>", at) - at);
   const json data = json::parse(text);
   EXPECT_THAT(text, Not(HasSubstr("<")));
-  EXPECT_EQ(data["names"].size(), data["levels"].size());
-  EXPECT_EQ(data["parents"][0], -1);
-  EXPECT_EQ(data["totals"][0], 1264 + 10 + 20);
-  EXPECT_THAT(page, Not(HasSubstr("http")));
+  EXPECT_EQ(data["traces"], json::array({{{"name", PageText(kHostile)}}}));
+  EXPECT_EQ(data["trees"].size(), 1U);
+  EXPECT_EQ(data["tables"], json::object());
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <optional>
 #include <ostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -134,6 +135,13 @@ struct NanTrace {
   Trace* trace = nullptr;
   std::string name;
 };
+// A finding as text: its headline, and lines of a label and what it is.
+struct NanDescription {
+  std::string title;
+  std::vector<std::pair<std::string, std::string>> lines;
+};
+// Those of a trace, the first one first. Errors as FindNans.
+absl::StatusOr<std::vector<NanDescription>> DescribeNans(const NanTrace& trace, const NanOptions& options);
 // Finds and writes them. True: there is one. `notes` gets remarks to print with the report. Aborted when `out` fails.
 absl::StatusOr<bool> WriteNans(const std::vector<NanTrace>& traces, const NanOptions& options, std::ostream* out);
 

@@ -106,6 +106,17 @@ class NanReport {
     return text;
   }
 
+  // The same of its findings, as data.
+  std::vector<NanDescription> Describe(uint32_t process) const {
+    std::vector<NanDescription> all;
+    for (const NanFinding& finding : nans_[process].findings) {
+      all.push_back({Headline(finding), LinesOf(process, finding)});
+      if (nans_.size() > 1)
+        all.back().lines.insert(all.back().lines.begin(), {"process", ProcessName(Process(process))});
+    }
+    return all;
+  }
+
   // Of the others.
   std::string CleanText(bool several) const {
     std::string text;
@@ -243,18 +254,26 @@ class NanReport {
 
   void AddFinding(uint32_t process, const NanFinding& finding, std::string* text) const {
     absl::StrAppend(text, Color(kRed), Headline(finding), Color(kReset), "\n");
+    for (const auto& [label, what] : LinesOf(process, finding)) AddLine(label, what, text);
+  }
+
+  using Lines = std::vector<std::pair<std::string, std::string>>;
+
+  Lines LinesOf(uint32_t process, const NanFinding& finding) const {
+    Lines lines;
     std::string when = When(finding.call);
     if (finding.call.part == StepPart::kUnknown) {
       absl::StrAppend(&when, when.empty() ? "" : ", ", "forward or backward isn't known (levels 1 and 4 tell)");
     }
-    AddLine("when", when, text);
-    if (const std::string line = LineOf(finding.call.stack); !line.empty()) AddLine("line", line, text);
-    if (const std::string around = AroundText(finding); !around.empty()) AddLine("called by", around, text);
-    if (finding.call.part == StepPart::kBackward) AddLine("backward of", ForwardText(process, finding), text);
-    AddLine("call", FoldedConfigText(trace_, finding.call.config), text);
-    AddTensors(finding.arguments, "argument ", text);
-    AddTensors(finding.result, finding.result.size() == 1 ? "returned" : "returned ", text);
-    AddTensors(finding.written, "wrote ", text);
+    lines.emplace_back("when", when);
+    if (const std::string line = LineOf(finding.call.stack); !line.empty()) lines.emplace_back("line", line);
+    if (const std::string around = AroundText(finding); !around.empty()) lines.emplace_back("called by", around);
+    if (finding.call.part == StepPart::kBackward) lines.emplace_back("backward of", ForwardText(process, finding));
+    lines.emplace_back("call", FoldedConfigText(trace_, finding.call.config));
+    AddTensors(finding.arguments, "argument ", &lines);
+    AddTensors(finding.result, finding.result.size() == 1 ? "returned" : "returned ", &lines);
+    AddTensors(finding.written, "wrote ", &lines);
+    return lines;
   }
 
   // `call 7 torch.log`: functions and operators around it, the innermost first, without modules and repeated names.
@@ -282,7 +301,7 @@ class NanReport {
     return text;
   }
 
-  void AddTensors(const std::vector<NanTensor>& tensors, const std::string& label, std::string* text) const {
+  void AddTensors(const std::vector<NanTensor>& tensors, const std::string& label, Lines* lines) const {
     std::vector<const NanTensor*> shown;
     for (const NanTensor& tensor : tensors) shown.push_back(&tensor);
     if (shown.size() > kMostTensors) {
@@ -291,11 +310,11 @@ class NanReport {
     }
     for (size_t i = 0; i < shown.size() && i < kMostTensors; ++i) {
       const NanTensor& tensor = *shown[i];
-      AddLine(label.ends_with(' ') ? absl::StrCat(label, tensor.name) : label,
-              absl::StrCat(FormatValue(tensor.tensor), "  ", TensorNumbers(tensor)), text);
+      lines->emplace_back(label.ends_with(' ') ? absl::StrCat(label, tensor.name) : label,
+                          absl::StrCat(FormatValue(tensor.tensor), "  ", TensorNumbers(tensor)));
     }
     if (shown.size() > kMostTensors) {
-      AddLine("", absl::StrCat(shown.size() - kMostTensors, " more: --format json"), text);
+      lines->emplace_back("", absl::StrCat(shown.size() - kMostTensors, " more: --format json"));
     }
   }
 
@@ -584,6 +603,18 @@ struct NanOrder {
 };
 
 }  // namespace
+
+absl::StatusOr<std::vector<NanDescription>> DescribeNans(const NanTrace& trace, const NanOptions& options) {
+  absl::StatusOr<std::vector<ProcessNans>> nans = FindNans(trace.trace, options);
+  if (!nans.ok()) return nans.status();
+  std::vector<std::unique_ptr<NanReport>> reports;
+  reports.push_back(std::make_unique<NanReport>(trace, *std::move(nans), options));
+  std::vector<NanDescription> all;
+  for (const NanOrder::Place& place : NanOrder(reports).places) {
+    for (NanDescription& each : reports[0]->Describe(place.process)) all.push_back(std::move(each));
+  }
+  return all;
+}
 
 absl::StatusOr<bool> WriteNans(const std::vector<NanTrace>& traces, const NanOptions& options, std::ostream* out) {
   std::vector<std::unique_ptr<NanReport>> reports;

@@ -20,6 +20,7 @@
 #include "serialize/forms/forms.h"
 #include "serialize/forms/trace_lines.h"
 #include "serialize/model/config.h"
+#include "serialize/reports/memory_moments.h"
 #include "serialize/reports/module_owners.h"
 #include "serialize/reports/report_table.h"
 #include "serialize/reports/reports.h"
@@ -38,6 +39,8 @@ using nlohmann::ordered_json;
 constexpr uint32_t kDeepest = 1'000'000;
 
 constexpr LineId kNoLine = UINT32_MAX;
+
+constexpr char kBeforeTrace[] = "before the trace";
 
 // What a program does memory for, as far as the calls around show it; docs/MEMORY.md has the rules.
 enum class Phase : uint8_t {
@@ -66,7 +69,10 @@ class MemoryReport {
     Begin(&memory);
     Begin(&memory_);
     absl::Status read = trace_.Read([&](const CallRecord& record) {
-      if (record.kind == CallRecord::kMemory) memory.Apply(record.process, record.memory);
+      if (record.kind == CallRecord::kMemory) {
+        memory.Apply(record.process, record.memory);
+        if (options_.history != nullptr) FindMoment(record, memory);
+      }
       if (record.kind == CallRecord::kEnter) {
         steps_.Add(record);
         FindScopeEnds(record);
@@ -75,6 +81,7 @@ class MemoryReport {
     });
     if (!read.ok()) return read;
     steps_.Finish();
+    for (auto& [device, history] : histories_) history.events = 0;
     step_now_.resize(trace_.processes().size());
     left_is_taken_.resize(trace_.processes().size());
     for (const auto& [device, totals] : memory.devices()) {
@@ -84,7 +91,7 @@ class MemoryReport {
       peak.allocation = totals.peak_at;
       peak.at_end = totals.live;
       peak.ends_before = totals.ends_before;
-      if (peak.allocation == 0) TakePeak(device, "before the trace", &peak);
+      if (peak.allocation == 0) TakePeak(device, kBeforeTrace, &peak);
     }
     read = trace_.Read([this](const CallRecord& record) {
       if (LastStepHasEnded(record)) TakeLeft(record.process);
@@ -104,6 +111,7 @@ class MemoryReport {
     for (const auto& [number, block] : at_peak_) AddRow(block, std::nullopt);
     at_peak_.clear();
     for (uint32_t i = 0; i < trace_.processes().size(); ++i) TakeLeft(i);
+    if (options_.history != nullptr) TakeHistories();
     return absl::OkStatus();
   }
 
@@ -241,6 +249,7 @@ class MemoryReport {
     uint64_t phase_call = kNoCall;
     uint64_t step = 0;    // 0: none
     uint64_t number = 0;  // of the block, among all of the trace
+    uint64_t event = 0;   // of the device, for its history
   };
   using Blocks = LiveMemory<Maker>;
   struct AtPeak {
@@ -254,6 +263,47 @@ class MemoryReport {
     uint64_t call = kNoCall;
     bool in_backward = false;  // as in OpenCall
   };
+
+  // Of a device: in the first reading its moments, in the second one what lived in them.
+  struct History {
+    explicit History(size_t most) : moments(most) {}
+
+    MemoryMoments moments;
+    uint64_t events = 0;
+  };
+
+  // After the record.
+  void FindMoment(const CallRecord& record, const LiveMemory<char>& memory) {
+    if (record.memory.of_parameter()) return;
+    const ProcessDevice device = {record.process, record.memory.device};
+    History& history = histories_.try_emplace(device, options_.moments).first->second;
+    history.moments.Add(record.time_ns, ++history.events, memory.devices().at(device).live);
+  }
+
+  void TakeHistories() {
+    memory_.ForEach([this](const ProcessDevice& device, const Blocks::Block& block) {
+      const auto at = histories_.find(device);
+      if (at == histories_.end()) return;
+      at->second.moments.AddBlock(block.owner.event, UINT64_MAX, KindOf(block.owner, block.parameter, std::nullopt),
+                                  block.bytes);
+    });
+    for (const auto& [device, history] : histories_) {
+      MemoryHistory& taken = options_.history->emplace_back();
+      taken.process = device.process;
+      taken.device = device.device;
+      taken.bytes = history.moments.Bytes();
+      std::vector<uint64_t> before;
+      for (size_t i = 0; i < history.moments.moments().size(); ++i) {
+        const MemoryMoments::Moment& moment = history.moments.moments()[i];
+        taken.time_ns.push_back(moment.time_ns);
+        before.push_back(moment.bytes);
+        for (const auto& [kind, bytes] : taken.bytes) before.back() -= std::min(before.back(), bytes[i]);
+      }
+      if (std::any_of(before.begin(), before.end(), [](uint64_t bytes) { return bytes > 0; })) {
+        taken.bytes[kBeforeTrace] = std::move(before);
+      }
+    }
+  }
 
   // What allocators had before the first record.
   template <typename Memory>
@@ -397,8 +447,15 @@ class MemoryReport {
     if (!record.memory.freed) maker = MakerIn(thread, record.time_ns);
     maker.step = step;
     maker.number = blocks_++;
+    const auto history = histories_.find({record.process, record.memory.device});
+    if (history != histories_.end()) maker.event = ++history->second.events;
     const auto ended = memory_.Apply(record.process, record.memory, maker);
     if (ended.has_value()) {
+      if (history != histories_.end()) {
+        const Doing doing = Now(thread, record.time_ns);
+        history->second.moments.AddBlock(ended->owner.event, history->second.events,
+                                         KindOf(ended->owner, ended->parameter, doing), ended->bytes);
+      }
       if (const auto at = at_peak_.find(ended->owner.number); at != at_peak_.end()) {
         AddRow(at->second, Now(thread, record.time_ns));
         at_peak_.erase(at);
@@ -419,7 +476,7 @@ class MemoryReport {
   void TakePeak(const ProcessDevice& device, std::string when, Peak* peak) {
     peak->when = std::move(when);
     peak->before = memory_.devices().at(device).before;
-    if (peak->before != 0) peak->rows[{"before the trace", ""}].bytes = peak->before;
+    if (peak->before != 0) peak->rows[{kBeforeTrace, ""}].bytes = peak->before;
     memory_.ForEachOf(device, [&](const Blocks::Block& block) {
       at_peak_[block.owner.number] = {device, block.bytes, block.owner, block.parameter};
     });
@@ -605,6 +662,7 @@ class MemoryReport {
   std::vector<uint64_t> step_now_;   // by process; 0: none
   std::vector<bool> left_is_taken_;  // by process
   uint64_t blocks_ = 0;
+  std::map<ProcessDevice, History> histories_;
   std::map<uint64_t, AtPeak> at_peak_;  // those that have not ended yet, by number
   std::map<std::pair<uint32_t, uint32_t>, Thread> threads_;
   std::map<std::tuple<uint32_t, uint32_t, uint8_t>, std::vector<Scope>> open_scopes_;  // of a level of a thread

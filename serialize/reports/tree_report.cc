@@ -41,7 +41,7 @@ class TreeReport {
                .backward = [this](const CallRecord& record) { return BackwardLabel(record); },
                .closed = [this](uint32_t label) { return imports_.contains(label); },
                .fold_equal = options.by == LabelBy::kLine,
-               .weight = options.weight,
+               .weights = {options.weight},
                .cost = [this](ConfigId config) { return Cost(config); }}) {}
 
   absl::Status Run() {
@@ -108,7 +108,7 @@ class TreeReport {
   // FLOPs of real programs are more than integers hold.
   double Weight(uint32_t i) const {
     const CallNode& node = tree_.nodes()[i];
-    if (!by_time()) return node.total_amount > 0 ? node.total_amount : 0;
+    if (!by_time()) return node.total_amounts.Of(options_.weight) > 0 ? node.total_amounts.Of(options_.weight) : 0;
     return tree_.has_times() ? static_cast<double>(node.total_ns) : static_cast<double>(node.calls);
   }
 
@@ -150,7 +150,7 @@ class TreeReport {
   }
 
   bool IsShown(uint32_t node, uint32_t depth) const {
-    if (!by_time() && tree_.nodes()[node].total_amount == 0) return false;
+    if (!by_time() && tree_.nodes()[node].total_amounts.Of(options_.weight) == 0) return false;
     if (chosen_.has_value() && !(*chosen_)[node]) return false;
     return depth < options_.depth && tree_.nodes()[node].total_ns >= options_.min_time_ns;
   }
@@ -179,7 +179,7 @@ class TreeReport {
       }
       Walk(root, [&](uint32_t i, uint32_t depth) {
         if (!IsShown(i, depth)) {
-          left_out_ += by_time() || tree_.nodes()[i].total_amount != 0;
+          left_out_ += by_time() || tree_.nodes()[i].total_amounts.Of(options_.weight) != 0;
           return false;
         }
         const CallNode& node = tree_.nodes()[i];
@@ -216,8 +216,8 @@ class TreeReport {
   std::string Columns(const CallNode& node, bool of_thread) const {
     std::string columns;
     if (!by_time()) {
-      columns = absl::StrFormat("%*s  %*s  ", kTimeWidth, FormatWeight(node.total_amount), kTimeWidth,
-                                of_thread ? "" : FormatWeight(node.self_amount));
+      columns = absl::StrFormat("%*s  %*s  ", kTimeWidth, FormatWeight(node.total_amounts.Of(options_.weight)),
+                                kTimeWidth, of_thread ? "" : FormatWeight(node.self_amounts.Of(options_.weight)));
     } else if (tree_.has_times()) {
       const auto shown = [&node](int64_t ns) { return node.timed ? FormatDuration(ns) : "-"; };
       columns = absl::StrFormat("%*s  %*s  ", kTimeWidth, shown(node.total_ns), kTimeWidth,
@@ -265,8 +265,8 @@ class TreeReport {
           const std::string unit = options_.weight == TreeWeight::kDevice   ? "device_ns"
                                    : options_.weight == TreeWeight::kMemory ? "allocated_bytes"
                                                                             : "flops";
-          json[unit] = AmountJson(node.total_amount);
-          json["self_" + unit] = AmountJson(node.self_amount);
+          json[unit] = AmountJson(node.total_amounts.Of(options_.weight));
+          json["self_" + unit] = AmountJson(node.self_amounts.Of(options_.weight));
         }
         *out_ << std::exchange(separator, ",\n") << DumpJson(json);
         return true;

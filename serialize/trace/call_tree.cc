@@ -40,12 +40,15 @@ absl::Status CheckWeight(const Trace& trace, TreeWeight weight, std::string_view
   return lacking.empty() ? absl::OkStatus() : absl::FailedPreconditionError(absl::StrCat(std::string(name), lacking));
 }
 
-RecordsShown ShownFor(TreeWeight weight) {
-  return {.later = weight == TreeWeight::kDevice, .memory = weight == TreeWeight::kMemory};
+RecordsShown ShownFor(const std::vector<TreeWeight>& weights) {
+  const auto has = [&weights](TreeWeight weight) {
+    return std::find(weights.begin(), weights.end(), weight) != weights.end();
+  };
+  return {.later = has(TreeWeight::kDevice), .memory = has(TreeWeight::kMemory)};
 }
 
 absl::Status CallTree::Read(Trace* trace) {
-  const RecordsShown shown = ShownFor(options_.weight);
+  const RecordsShown shown = ShownFor(options_.weights);
   const LaterNotesShown later(trace, shown.later);
   const MemoryShown memory(trace, shown.memory);
   const absl::Status read = trace->Read([this](const CallRecord& record) {
@@ -56,8 +59,8 @@ absl::Status CallTree::Read(Trace* trace) {
   return read;
 }
 
-void CallTree::AddAmount(uint32_t node, double amount) {
-  if (nodes_[node].parent != CallNode::kNone) nodes_[node].self_amount += amount;
+void CallTree::AddAmount(uint32_t node, TreeWeight weight, double amount) {
+  if (nodes_[node].parent != CallNode::kNone) nodes_[node].self_amounts.Add(weight, amount);
 }
 
 void CallTree::AddWork(const CallRecord& record) {
@@ -66,13 +69,13 @@ void CallTree::AddWork(const CallRecord& record) {
   const uint32_t* const node = thread->second.recent.Find(record.call);
   if (node == nullptr) return;
   std::vector<DeviceWork> work;
-  AddAmount(*node, static_cast<double>(DeviceNs(record.device_work, &work)));
+  AddAmount(*node, TreeWeight::kDevice, static_cast<double>(DeviceNs(record.device_work, &work)));
 }
 
 void CallTree::AddMemory(const CallRecord& record) {
   const auto thread = open_.find({record.process, record.thread});
   if (record.memory.freed || thread == open_.end() || thread->second.open.empty()) return;
-  AddAmount(thread->second.open.back().node, static_cast<double>(CountedBytes(record.memory)));
+  AddAmount(thread->second.open.back().node, TreeWeight::kMemory, static_cast<double>(CountedBytes(record.memory)));
 }
 
 const ConfigCost& CallTree::CostOf(ConfigId config) {
@@ -97,9 +100,8 @@ void CallTree::Add(const CallRecord& record) {
     return Close(&thread, record.time_ns);
   }
   const uint32_t node = Enter(record, &thread);
-  if (options_.weight == TreeWeight::kDevice) {
-    thread.recent.Add(record.call, node);
-  } else if (options_.weight == TreeWeight::kFlops && record.config != kLostId) {
+  if (weighs_device_) thread.recent.Add(record.call, node);
+  if (weighs_flops_ && record.config != kLostId) {
     thread.costs.Close(record.depth, /*raised=*/false, count_cost_);
     thread.costs.Enter({record.depth, record.config, node, record.level, record.count}, CostOf(record.config));
   }
@@ -144,8 +146,8 @@ void CallTree::End() {
   }
   for (size_t i = nodes_.size(); i-- > 0;) {
     CallNode& node = nodes_[i];
-    node.total_amount += node.self_amount;
-    if (node.parent != CallNode::kNone) nodes_[node.parent].total_amount += node.total_amount;
+    node.total_amounts.Add(node.self_amounts);
+    if (node.parent != CallNode::kNone) nodes_[node.parent].total_amounts.Add(node.total_amounts);
   }
 }
 

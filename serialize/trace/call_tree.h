@@ -3,6 +3,9 @@
 #ifndef TORCHTRACE_SERIALIZE_TRACE_CALL_TREE_H_
 #define TORCHTRACE_SERIALIZE_TRACE_CALL_TREE_H_
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -21,6 +24,28 @@
 
 namespace torchtrace {
 
+// What nodes weigh: time; that of devices, in nanoseconds; bytes that were allocated; FLOPs, which count once over all
+// levels (call_costs.h).
+enum class TreeWeight : uint8_t { kTime, kDevice, kMemory, kFlops };
+const Choices<TreeWeight>& TreeWeights();
+// FailedPrecondition, with how to record it, for a trace that has none.
+absl::Status CheckWeight(const Trace& trace, TreeWeight weight, std::string_view name);
+// What to read for them.
+RecordsShown ShownFor(const std::vector<TreeWeight>& weights);
+
+// Of all weights but time.
+class TreeAmounts {
+ public:
+  double Of(TreeWeight weight) const { return amounts_[static_cast<size_t>(weight)]; }
+  void Add(TreeWeight weight, double amount) { amounts_[static_cast<size_t>(weight)] += amount; }
+  void Add(const TreeAmounts& other) {
+    for (size_t i = 0; i < amounts_.size(); ++i) amounts_[i] += other.amounts_[i];
+  }
+
+ private:
+  std::array<double, 4> amounts_ = {};  // by TreeWeight
+};
+
 // Times are wall time between entry and end; a call that never returned lasts until the last record of its process.
 struct CallNode {
   static constexpr uint32_t kNone = UINT32_MAX;
@@ -33,23 +58,14 @@ struct CallNode {
   int64_t total_ns = 0;
   int64_t self_ns = 0;  // without the calls in it that are nodes
   bool timed = false;   // some of its calls have times (threads: some of the calls on them)
-  // Of CallTreeOptions::weight: of its calls and those in them that are no nodes; after End, with its children.
-  double self_amount = 0;
-  double total_amount = 0;
+  // Of CallTreeOptions::weights: of its calls and those in them that are no nodes; after End, with its children.
+  TreeAmounts self_amounts = {};
+  TreeAmounts total_amounts = {};
 };
 
 // An amount without its fraction. Impossible ones, of damaged sizes or odd formulas, are the nearest that integers
 // hold.
 uint64_t WholeAmount(double amount);
-
-// What nodes weigh: time; that of devices, in nanoseconds; bytes that were allocated; FLOPs, which count once over all
-// levels (call_costs.h).
-enum class TreeWeight : uint8_t { kTime, kDevice, kMemory, kFlops };
-const Choices<TreeWeight>& TreeWeights();
-// FailedPrecondition, with how to record it, for a trace that has none.
-absl::Status CheckWeight(const Trace& trace, TreeWeight weight, std::string_view name);
-// What to read for it.
-RecordsShown ShownFor(TreeWeight weight);
 
 struct CallTreeOptions {
   // The label of a call, from its entry: a number of the caller's choice. nullopt: the call is not a node, and the
@@ -67,7 +83,7 @@ struct CallTreeOptions {
   std::function<bool(uint32_t)> closed = nullptr;
   // A call with the label of the call around it is not a node.
   bool fold_equal = false;
-  TreeWeight weight = TreeWeight::kTime;
+  std::vector<TreeWeight> weights = {};  // beside time
   // What a call of a config costs, for kFlops. Called once for each.
   std::function<ConfigCost(ConfigId)> cost = nullptr;
 };
@@ -113,13 +129,18 @@ class CallTree {
   uint32_t NodeOf(uint32_t parent, uint32_t label);
   // Returns the node that it is, or that is around it.
   uint32_t Enter(const CallRecord& record, Thread* thread);
-  void AddAmount(uint32_t node, double amount);
+  void AddAmount(uint32_t node, TreeWeight weight, double amount);
+  bool Weighs(TreeWeight weight) const {
+    return std::find(options_.weights.begin(), options_.weights.end(), weight) != options_.weights.end();
+  }
   void AddWork(const CallRecord& record);
   void AddMemory(const CallRecord& record);
   const ConfigCost& CostOf(ConfigId config);
   void Close(Thread* thread, int64_t end_ns);
 
   const CallTreeOptions options_;
+  const bool weighs_device_ = Weighs(TreeWeight::kDevice);
+  const bool weighs_flops_ = Weighs(TreeWeight::kFlops);
   std::vector<CallNode> nodes_;
   absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint32_t> index_;  // by parent and label
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> threads_;
@@ -133,7 +154,7 @@ class CallTree {
   bool has_times_ = false;
   std::vector<std::optional<ConfigCost>> costs_;  // by ConfigId
   const CostNesting::Count count_cost_ = [this](const CostNesting::Call& call, const CostSum&, const CostSum& cost) {
-    AddAmount(call.place, cost.cost.flops.value_or(0));
+    AddAmount(call.place, TreeWeight::kFlops, cost.cost.flops.value_or(0));
   };
 };
 

@@ -271,32 +271,33 @@ std::string DescribeEnd(const ProcessInfo& process) {
   return "closed without saying how the program ended";
 }
 
-std::vector<std::string> DescribeCompleteness(const RunFacts& facts, const CappedCounts& capped,
-                                              const std::vector<std::string>& ranks) {
-  std::vector<std::string> lines = ranks;
+Gaps FindGaps(const RunFacts& facts, const CappedCounts& capped, const std::vector<std::string>& ranks) {
+  Gaps gaps;
+  std::vector<std::string>& lost = gaps.lost;
+  lost = ranks;
   for (const std::string& reason : facts.stopped) {
-    lines.push_back(absl::StrCat("tracing stopped before the program's end: ", reason));
+    lost.push_back(absl::StrCat("tracing stopped before the program's end: ", reason));
   }
   for (const auto& [reason, count] : facts.dropped) {
-    lines.push_back(absl::StrCat(Counted(count, "call", "calls"), " dropped: ", reason));
+    lost.push_back(absl::StrCat(Counted(count, "call", "calls"), " dropped: ", reason));
   }
   if (facts.lost_calls > 0 || !facts.lost_calls_exact) {
-    lines.push_back(
+    lost.push_back(
         absl::StrCat(CountLostCalls(facts.lost_calls, facts.lost_calls_exact), " lost to damage of the log"));
   }
   if (facts.unclosed > 0) {
-    lines.push_back(absl::StrCat("logs not closed, of processes killed or still running: ", facts.unclosed, " of ",
-                                 facts.processes));
+    lost.push_back(absl::StrCat("logs not closed, of processes killed or still running: ", facts.unclosed, " of ",
+                                facts.processes));
   }
-  for (const std::string& text : facts.not_seen) lines.push_back(absl::StrCat("not seen: ", text));
+  for (const std::string& text : facts.not_seen) gaps.not_seen.push_back(absl::StrCat("not seen: ", text));
   if (capped.calls > 0) {
-    lines.push_back(absl::StrCat("long arguments of ", Counted(capped.calls, "call", "calls"), " in ",
-                                 Counted(capped.configs, "config", "configs"), " are cut"));
+    gaps.cut.push_back(absl::StrCat("long arguments of ", Counted(capped.calls, "call", "calls"), " in ",
+                                    Counted(capped.configs, "config", "configs"), " are cut"));
   }
-  for (const auto& [what, count] : facts.cut) lines.push_back(absl::StrCat("cut: ", count, " ", what));
+  for (const auto& [what, count] : facts.cut) gaps.cut.push_back(absl::StrCat("cut: ", count, " ", what));
 
   // Calls that are left out by the program, the user, or default.
-  std::vector<std::string> left_out;
+  std::vector<std::string>& left_out = gaps.left_out;
   if (facts.paused) left_out.emplace_back("any calls made while tracing was paused, left out");
   if (!facts.step_windows.empty()) {
     left_out.push_back(
@@ -317,8 +318,16 @@ std::vector<std::string> DescribeCompleteness(const RunFacts& facts, const Cappe
                                     " of property getters, left out by default (--include-getters records them)",
                                     facts.getters_unknown ? absl::StrCat("; not counted ", kDidNotEnd) : ""));
   }
-  if (lines.empty() && !left_out.empty()) left_out[0] = absl::StrCat("yes, but for ", left_out[0]);
-  lines.insert(lines.end(), left_out.begin(), left_out.end());
+  return gaps;
+}
+
+std::vector<std::string> DescribeCompleteness(const RunFacts& facts, const CappedCounts& capped,
+                                              const std::vector<std::string>& ranks) {
+  Gaps gaps = FindGaps(facts, capped, ranks);
+  std::vector<std::string> lines = std::move(gaps.lost);
+  for (const auto* more : {&gaps.not_seen, &gaps.cut}) lines.insert(lines.end(), more->begin(), more->end());
+  if (lines.empty() && !gaps.left_out.empty()) gaps.left_out[0] = absl::StrCat("yes, but for ", gaps.left_out[0]);
+  lines.insert(lines.end(), gaps.left_out.begin(), gaps.left_out.end());
   if (lines.empty()) lines.push_back("yes: no call was dropped, lost or cut");
   return lines;
 }

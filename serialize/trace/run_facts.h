@@ -104,6 +104,15 @@ std::string_view UnlabelledName(const ProcessInfo& process);
 // went on`, or `not closed: killed or still running`.
 std::string DescribeEnd(const ProcessInfo& process);
 
+// What a trace lacks of its program, in sentences, the most serious first. `ranks`: RankSentences of the processes.
+struct Gaps {
+  std::vector<std::string> lost;      // calls
+  std::vector<std::string> not_seen;  // begin with "not seen: "
+  std::vector<std::string> cut;       // descriptions of calls
+  std::vector<std::string> left_out;  // as the program or the user asked, or by default; no gap in what was to be there
+};
+Gaps FindGaps(const RunFacts& facts, const CappedCounts& capped, const std::vector<std::string>& ranks);
+
 // Whether a trace has all calls of its program, for `info`: a sentence for everything that is missing, the most serious
 // first, or one that begins with `yes`. Calls that torchtrace leaves out by default, or because the program asked for
 // it, come last and don't make a trace incomplete. `ranks`: RankSentences of the processes.
