@@ -1,13 +1,16 @@
 """%%torchtrace: records a notebook's cell, and shows what it called."""
 
 import argparse
+import contextlib
 import inspect
 import shlex
+import sys
 import tempfile
 from pathlib import Path
 
+from torchtrace._load import native
 from torchtrace._read import read
-from torchtrace._trace import Trace
+from torchtrace._trace import Trace, paused
 
 _OF_STATS = ("by", "sort", "top")
 _TRACES: list = []  # temporary folders, which last as long as the process
@@ -59,6 +62,22 @@ def _parser():
     return parser
 
 
+@contextlib.contextmanager
+def _unrecorded_display():
+    """What shows the cell's last value calls torch, too."""
+    hook = sys.displayhook
+
+    def show(value):
+        with paused():
+            hook(value)
+
+    sys.displayhook = show
+    try:
+        yield
+    finally:
+        sys.displayhook = hook
+
+
 def trace_cell(shell, line, cell):
     """%%torchtrace [-l LEVELS] [OPTIONS]
 
@@ -75,6 +94,8 @@ def trace_cell(shell, line, cell):
     of_stats = {name: options.pop(name) for name in _OF_STATS if name in options}
     if "levels" in options:
         options["levels"] = options["levels"].split(",")
+    if native.state() is not None:
+        raise UsageError("%%torchtrace: another trace is open: close it first")
     if "output" not in options:
         _TRACES.append(tempfile.TemporaryDirectory(prefix="torchtrace-"))
         options["output"] = str(Path(_TRACES[-1].name) / "cell").replace("%", "%%")
@@ -84,14 +105,16 @@ def trace_cell(shell, line, cell):
     except (ValueError, TypeError, OSError) as error:
         raise UsageError(f"%%torchtrace: {error}") from None
     try:
-        shell.run_cell(cell, store_history=False)
+        with _unrecorded_display():
+            shell.run_cell(cell, store_history=False)
     finally:
         trace.stop()
-    if trace.joined:
-        raise UsageError(f"%%torchtrace: a trace is open already, and has the calls: {trace.path}")
     reader = read(trace)
     shell.user_ns["_torchtrace"] = reader
-    display(reader.stats(**of_stats))
+    try:
+        display(reader.stats(**of_stats))
+    except ValueError as error:
+        raise UsageError(f"%%torchtrace: {error}") from None
 
 
 def load(shell):

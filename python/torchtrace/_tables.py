@@ -189,7 +189,9 @@ class Table:
         return [[_printable(value) for value in row] for row in rows[:_SHOWN_ROWS]], more
 
     def _more(self, rows):
-        return f"{len(self) - _SHOWN_ROWS:,} more rows" if len(rows) > _SHOWN_ROWS else ""
+        if not rows:
+            return "no rows"
+        return f"... {len(self) - _SHOWN_ROWS} more rows" if len(rows) > _SHOWN_ROWS else ""
 
     def __repr__(self):
         rows, more = self._shown()
@@ -203,7 +205,7 @@ class Table:
             ).rstrip()
             for line in lines
         ]
-        return "\n".join([*text, *([f"... {more}"] if more else []), *self.remarks])
+        return "\n".join(line for line in [*text, more, *map(_printable, self.remarks)] if line)
 
     def _repr_html_(self):
         import html
@@ -220,8 +222,8 @@ class Table:
 
         head = line("th", map(_printable, self.columns))
         body = "".join(f"<tr>{line('td', row)}</tr>" for row in rows)
-        notes = [f"... {more}"] if more else []
-        notes = "".join(f"<p>{html.escape(_printable(text))}</p>" for text in notes + self.remarks)
+        notes = [_printable(text) for text in [more, *self.remarks] if text]
+        notes = "".join(f"<p>{html.escape(text)}</p>" for text in notes)
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
 
 
@@ -273,7 +275,7 @@ class StreamedTable(Table):
         return self._length
 
     def _more(self, rows):
-        return "more rows" if len(rows) > _SHOWN_ROWS else ""
+        return "... more rows" if len(rows) > _SHOWN_ROWS else "" if rows else "no rows"
 
 
 atexit.register(native.close_streams)
