@@ -1,5 +1,6 @@
 // `torchtrace apis coverage`.
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <set>
@@ -20,6 +21,7 @@
 #include "dialects/table/dialects.h"
 #include "serialize/apis/api_names.h"
 #include "serialize/apis/apis.h"
+#include "serialize/base/choices.h"
 #include "serialize/base/command_name.h"
 #include "serialize/base/matching.h"
 #include "serialize/base/text.h"
@@ -100,9 +102,16 @@ absl::StatusOr<ApiList> FindList(const std::string& name, const DialectInfo& dia
   return list;
 }
 
-// CheckListNames, which also looks names up in the traces if torchtrace doesn't know them.
-absl::Status CheckNamesOf(const ApiList& list, const std::string& list_name, const std::vector<StatsTrace>& traces) {
-  if (CheckListNames(list, list_name, KnownApiNames(), /*knows_operators=*/true).ok()) return absl::OkStatus();
+// Whether names of --list that are of no known API stay in it.
+const Choices<bool>& Unknowns() {
+  static const Choices<bool> unknowns("unknown choice", {{"refuse", false}, {"keep", true}});
+  return unknowns;
+}
+
+// The names that neither torchtrace nor the traces know: `remarks` gets them if they are kept, else they are an error.
+absl::Status CheckNamesOf(const ApiList& list, const std::string& list_name, const std::vector<StatsTrace>& traces,
+                          bool keep, std::vector<std::string>* remarks) {
+  if (UnknownListNames(list, list_name, KnownApiNames(), /*knows_operators=*/true).empty()) return absl::OkStatus();
   std::string found;
   bool knows_operators = false;
   for (const StatsTrace& trace : traces) {
@@ -113,7 +122,19 @@ absl::Status CheckNamesOf(const ApiList& list, const std::string& list_name, con
   }
   std::vector<std::string_view> tables = ApiNameTables();
   tables.push_back(found);
-  return CheckListNames(list, list_name, ApiNames(tables), knows_operators);
+  const ApiNames known(tables);
+  const std::vector<WrittenName> unknown = UnknownListNames(list, list_name, known, knows_operators);
+  if (!keep) return UnknownNames(unknown, known);
+  constexpr size_t kNamed = 10;
+  std::string names;
+  for (size_t i = 0; i < std::min(unknown.size(), kNamed); ++i) {
+    absl::StrAppend(&names, i == 0 ? "" : ", ", unknown[i].text);
+  }
+  if (!unknown.empty()) {
+    remarks->push_back(absl::StrCat(list_name, " has ", Counted(unknown.size(), "name", "names"),
+                                    " of no known API: ", names, unknown.size() > kNamed ? ", ..." : ""));
+  }
+  return absl::OkStatus();
 }
 
 // The dialect of a trace: from its metadata, else from the first config of a framework.
@@ -146,7 +167,7 @@ std::vector<std::string> OtherVersions(const std::vector<StatsTrace>& traces, co
 
 int RunApisCoverage(const std::vector<std::string>& args) {
   std::vector<std::string> paths, show;
-  std::string list_name, format = "text", fail_under;
+  std::string list_name, unknown = "refuse", format = "text", fail_under;
   CoverageOptions options;
   CallFilterOptions filter;
   const auto app = MakeApp(kApisCoverageCommand, "[OPTIONS] TRACE...", kApisCoverageFooter);
@@ -155,6 +176,12 @@ int RunApisCoverage(const std::vector<std::string>& args) {
                   "What to measure against: a file of names, of APIs or operators (see docs/APIS.md); or aten, the "
                   "ATen operators that the traced PyTorch had (default: the public APIs of the trace's framework)")
       ->option_text("FILE");
+  Option* const unknown_option =
+      app->add_option(
+             "--unknown", unknown,
+             "Names of --list that are of no known API: refuse, or keep them, as never called (default: refuse)")
+          ->option_text("WHAT")
+          ->check(OneOf(Unknowns()));
   app->add_option("--format", format, "text, json, csv or markdown (default: text)")
       ->option_text("FORMAT")
       ->check(OneOf(StatsFormats()));
@@ -174,6 +201,10 @@ int RunApisCoverage(const std::vector<std::string>& args) {
   app->add_flag("--all", all, kAllLinesText);
   AddQuiet(app.get(), &quiet);
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
+  if (*unknown_option && (list_name.empty() || list_name == kAten)) {
+    return Fail(kExitTrouble,
+                absl::StrCat("--unknown is for the names of a file: --list FILE", SeeHelp("apis coverage")));
+  }
   options.format = *StatsFormats().Parse(format);
   options.filter = filter.Globs();
   options.levels = filter.Levels();
@@ -207,8 +238,10 @@ int RunApisCoverage(const std::vector<std::string>& args) {
                                  : list_name == kAten ? absl::StrCat("the ATen of PyTorch ", list->version)
                                                       : list_name;
 
+  std::vector<std::string> kept;
   if (!list_name.empty() && list_name != kAten) {
-    if (absl::Status s = CheckNamesOf(*list, list_name, traces); !s.ok()) return Fail(kExitTrouble, s);
+    const absl::Status s = CheckNamesOf(*list, list_name, traces, *Unknowns().Parse(unknown), &kept);
+    if (!s.ok()) return Fail(kExitTrouble, s);
   }
 
   StandardOutput out(all ? "" : "--all");
@@ -220,6 +253,7 @@ int RunApisCoverage(const std::vector<std::string>& args) {
   }
   const int exit_code = out.Finish(written.ok() ? remarks.Check() : written);
   if (exit_code != kExitOk) return exit_code;
+  remarks.Add(kept);
   if (list_name.empty()) remarks.Add(OtherVersions(traces, dialect, *list));
   if (const size_t count = totals.repeated.size(); count > 0) {
     remarks.Add({absl::StrCat(Counted(count, "name", "names"), " in ", list_name,

@@ -132,6 +132,19 @@ def test_all_unknown_names_of_a_list_are_told(tmp_path):
     assert "torch.no_8 (line 11)" in result.err and "torch.no_9 (" not in result.err
 
 
+def test_unknown_names_of_a_list_may_be_kept(tmp_path):
+    names = tmp_path / "names.txt"
+    names.write_text("torch.add\ntorch.asb\ntorch.no_1\n")
+    result = apis("coverage", SAMPLE, "--list", names, "--unknown", "keep", "--format", "json")
+    report = json.loads(result.out)
+    assert result.status == 0 and report["total"] == 3
+    never = {row["api"] for row in report["apis"] if row["calls"] == 0}
+    assert {"torch.asb", "torch.no_1"} <= never
+    assert result.err == f"torchtrace: {names} has 2 names of no known API: torch.asb, torch.no_1\n"
+    refused = apis("coverage", SAMPLE, "--unknown", "keep")
+    assert refused.status == 2 and "--unknown is for the names of a file" in refused.err
+
+
 def test_trouble(tmp_path, backend):
     bad = tmp_path / "bad.yaml"
     bad.write_text("apis:\n- torch.abs\n- torch.linalg.*\n")

@@ -74,6 +74,7 @@ absl::Status CheckArguments(const DedupArguments& arguments, const Exporter& exp
     return absl::InvalidArgumentError(
         absl::StrCat("--provenance: ", exporter.name, " can't hold it; ", ExporterNames(HoldsProvenance), " can"));
   }
+  if (absl::Status s = CheckFileName(exporter, arguments.output); !s.ok()) return s;
   if (!arguments.audit.empty() && arguments.audit == arguments.output) {
     return absl::InvalidArgumentError(absl::StrCat(arguments.audit, " can't be both the output and the audit"));
   }
@@ -222,7 +223,8 @@ int RunDedup(const std::vector<std::string>& args) {
     if (absl::Status s = audit->Flush(); !s.ok()) return Fail(kExitTrouble, s);
   }
   // A reader that has gone away is no failure.
-  if (const int code = (*out)->Finish(notes.status()); code != kExitOk) return code;
+  const absl::Status written = WithPythonOfTraces(notes.status(), arguments.paths);
+  if (const int code = (*out)->Finish(written); code != kExitOk) return code;
   if (!arguments.quiet) {
     if (notes.ok()) missing.Add(*notes);
     missing.Tell(/*quiet=*/false);

@@ -24,6 +24,7 @@
 #include "replay/code.h"
 #include "replay/replay.h"
 #include "serialize/base/matching.h"
+#include "serialize/base/packed_name.h"
 #include "serialize/base/text.h"
 #include "serialize/export/exporter.h"
 #include "serialize/export/exports.h"
@@ -96,21 +97,6 @@ absl::StatusOr<const Exporter*> TakeFormat(const std::string& output, std::vecto
   return FindExporterOfFile(output);
 }
 
-// Refuses suffixes that no format fulfills.
-absl::Status CheckSuffix(const std::string& output, const std::string& format, const std::string& trace) {
-  for (const char* const packed : {".gz", ".zst", ".xz", ".bz2"}) {
-    if (!output.ends_with(packed)) continue;
-    return absl::InvalidArgumentError(absl::StrCat(output, ": export doesn't compress; type torchtrace export ", format,
-                                                   " ", ShellQuote(trace), " | gzip > FILE.gz"));
-  }
-  for (const char* const picture : {".svg", ".png", ".pdf"}) {
-    if (!output.ends_with(picture)) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(output, ": ", format, " is not a picture; flamegraph writes .html for a browser"));
-  }
-  return absl::OkStatus();
-}
-
 // The label of a trace is its path, without a slash at the end.
 std::string LabelOf(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();
@@ -133,7 +119,7 @@ ExportOptions OptionsFor(const ExportArguments& arguments, const char* table) {
           .version = kVersion,
           .traces = arguments.paths,
           .table = table,
-          .output = arguments.output,
+          .output = std::string(UnpackedName(arguments.output)),
           .by = arguments.by,
           .weight = arguments.weight,
           .cost = [rules = std::make_shared<ShapeRules>(arguments.weight == TreeWeight::kFlops ? ShapeRules::BuiltIn()
@@ -297,16 +283,12 @@ int RunExport(const std::vector<std::string>& all_args) {
   if (!args.ok()) return Fail(kExitTrouble, args.status());
   if (std::optional<int> done = ParseOptions(app.get(), *args, kExitTrouble)) return *done;
   if (*first_word) arguments.paths.insert(arguments.paths.begin(), format);
-  const size_t words = arguments.paths.size();
   const absl::StatusOr<const Exporter*> exporter = TakeFormat(arguments.output, &arguments.paths);
   if (!exporter.ok()) return Fail(kExitTrouble, series.CheckFormat(exporter.status()));
   if (arguments.paths.empty()) return Fail(kExitTrouble, absl::StrCat("TRACE is required", SeeHelp("export")));
-  const bool by_suffix = arguments.paths.size() == words;
   arguments.exporter = *exporter;
   format = arguments.exporter->name;
-  if (absl::Status s = CheckSuffix(arguments.output, format, arguments.paths.front()); !s.ok()) {
-    return Fail(kExitTrouble, s);
-  }
+  if (absl::Status s = CheckFileName(*arguments.exporter, arguments.output); !s.ok()) return Fail(kExitTrouble, s);
   arguments.by = *LabelKinds().Parse(by);
   arguments.weight = *TreeWeights().Parse(weight);
   arguments.filter = {arguments.calls.Globs(), arguments.calls.Levels()};
@@ -351,14 +333,10 @@ int RunExport(const std::vector<std::string>& all_args) {
   } else {
     written = WriteCode(arguments, stream, &notes);
   }
-  const int exit_code = (*out)->Finish(written.ok() ? notes.Check() : written);
+  const int exit_code = (*out)->Finish(written.ok() ? notes.Check() : WithPythonOfTraces(written, arguments.paths));
   if (exit_code == kExitOk && !arguments.quiet) {
     notes.Tell(/*quiet=*/false);
     if ((*out)->is_file()) Say(absl::StrCat("wrote ", arguments.output));
-    // Other tools' timelines have this suffix, too.
-    if (by_suffix && format == "json") {
-      Say(absl::StrCat(arguments.output, " holds configs, as .json says; torchtrace export chrome writes a timeline"));
-    }
   }
   return exit_code;
 }

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "cmd/cli/options.h"
 #include "serialize/export/exporter.h"
 
@@ -27,6 +28,10 @@ bool NeedsPython(const Exporter& exporter);
 // prints why and returns the exit code. The arguments have been checked; no file is open.
 int ContinueInPython(const Exporter& exporter, const std::string& python, const Command& verb,
                      const std::vector<std::string>& args);
+
+// The error of a writer in this Python, with one that has what it lacks: a Python that recorded one of the traces. It
+// is only named: what a trace names is not run.
+absl::Status WithPythonOfTraces(const absl::Status& error, const std::vector<std::string>& traces);
 
 }  // namespace torchtrace
 

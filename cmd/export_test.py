@@ -180,7 +180,6 @@ def test_the_suffix_tells_the_format(tmp_path):
     for suffix, format in {
         "txt": "text",
         "yml": "yaml",
-        "json": "json",
         "jsonl": "jsonl",
         "CSV": "csv",
         "parquet": "parquet",
@@ -192,8 +191,6 @@ def test_the_suffix_tells_the_format(tmp_path):
         os.unlink(tmp_path / "named")
     export(SAMPLE, "-o", tmp_path / "x.html")
     assert (tmp_path / "x.html").read_text().startswith("<!")
-    export("csv", SAMPLE, "-o", tmp_path / "y.jsonl")
-    assert (tmp_path / "y.jsonl").read_text().startswith("level,api")
 
 
 def test_a_trace_may_be_called_as_a_format(tmp_path):
@@ -208,7 +205,7 @@ def test_a_trace_may_be_called_as_a_format(tmp_path):
         ((SAMPLE,), "no format: name one (text, yaml, "),
         ((SAMPLE, "-o", "x"), "'x' has no known suffix: expected .txt, .yaml, "),
         ((SAMPLE, "-o", "x.xlsx"), ".parquet, .html, .folded"),
-        ((SAMPLE, "-o", "x.json", "--calls"), "jsonl, csv and parquet hold calls"),
+        ((SAMPLE, "-o", "x.json", "--calls"), "x.json: which .json? Name the format "),
         ((), "TRACE is required"),
         ((SAMPLE, "chrome"), f"before the traces: torchtrace export chrome {SAMPLE}"),
         (
@@ -342,11 +339,42 @@ def test_parquet_without_pyarrow(tmp_path, version, there_is):
     result = torchtrace("export", "parquet", SAMPLE, "--python", venv, "-o", out)
     assert (result.status, result.out) == (2, "")
     assert result.err == (
-        f"torchtrace: Parquet needs pyarrow 18 or newer{there_is}: name a Python that has it by "
-        "--python, as the one that `torchtrace info` says, or install it: "
-        f"'{venv}/bin/python3' -m pip install 'pyarrow>=18'\n"
+        f"torchtrace: Parquet needs pyarrow 18 or newer{there_is}: install it: "
+        f"'{venv}/bin/python3' -m pip install 'pyarrow>=18'; "
+        "or name a Python that has it by --python\n"
     )
     assert os.listdir(tmp_path) == ["my venv"]
+
+
+def test_parquet_names_the_python_of_the_trace(tmp_path):
+    venv = make_environment(tmp_path / "venv")
+    recorded = make_environment(tmp_path / "recorded", "99.0")
+    site = next(recorded.glob("lib/python3*/site-packages"))
+    (site / "pyarrow-99.0.dist-info").mkdir()
+    (site / "pyarrow-99.0.dist-info/METADATA").write_text("Name: pyarrow\nVersion: 99.0\n")
+    script = tmp_path / "program.py"
+    script.write_text("pass\n")
+    python = recorded / "bin/python3"
+    done = torchtrace(
+        "run",
+        "-qo",
+        "out",
+        "-l",
+        "0",
+        "--library",
+        "json",
+        "--python",
+        python,
+        script,
+        cwd=tmp_path,
+    )
+    assert done.status == 0, done.err
+    for verb in (["export", "out"], ["dedup", "out"]):
+        result = torchtrace(*verb, "-o", "x.parquet", "--python", venv, cwd=tmp_path)
+        assert result.status == 2
+        assert result.err.endswith(
+            f"; or use the Python that recorded out, which has it: --python {python}\n"
+        )
 
 
 def test_parquet_with_a_broken_pyarrow(tmp_path):
@@ -668,13 +696,13 @@ def test_trouble(args, message):
 def test_trouble_leaves_the_output_as_it_was(tmp_path):
     bad = tmp_path / "bad.ttlog"
     bad.write_bytes(os.urandom(5000))
-    out = tmp_path / "x.csv"
+    out = tmp_path / "x"
     out.write_text("mine")
     for kind in ("csv", "parquet", "torchbench"):
         result = torchtrace("export", kind, SAMPLE, bad, "-fo", out)
         assert result.status == 2 and str(bad) in result.err
         assert out.read_text() == "mine"
-    assert sorted(os.listdir(tmp_path)) == ["bad.ttlog", "x.csv"]
+    assert sorted(os.listdir(tmp_path)) == ["bad.ttlog", "x"]
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "torchbench", "json"])

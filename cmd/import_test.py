@@ -319,7 +319,7 @@ def test_complete_is_only_what_shows_its_end(tmp_path):
         (tmp_path / f"rank{rank}.json").write_text(json.dumps(ranked))
     merged = tool.torchtrace("merge", "rank0.json", "rank2.json", "-qo", "ranks", cwd=tmp_path)
     assert merged.status == 0 and "rank 1 of 3 is missing" in complete("ranks", tmp_path)
-    assert tool.torchtrace("export", log, "-qo", "list.json", cwd=tmp_path).status == 0
+    assert tool.torchtrace("export", "json", log, "-qo", "list.json", cwd=tmp_path).status == 0
     text = (tmp_path / "list.json").read_text()
     assert text.endswith("]\n")
     (tmp_path / "list.json").write_text(text[:-2])

@@ -25,6 +25,7 @@
 #include "cmd/cli/terminal.h"
 #include "cmd/reading/reading_options.h"
 #include "serialize/base/choices.h"
+#include "serialize/base/packed_name.h"
 #include "serialize/base/text.h"
 #include "serialize/trace/trace.h"
 #include "tracer/launch/find_python.h"
@@ -58,7 +59,7 @@ absl::StatusOr<ReplayFormat> FormatOfFile(const std::string& name) {
                                                                  {".json", ReplayFormat::kJson},
                                                                  {".csv", ReplayFormat::kCsv},
                                                                  {".xml", ReplayFormat::kJunit}});
-  const std::string suffix = absl::AsciiStrToLower(std::filesystem::path(name).extension().string());
+  const std::string suffix = absl::AsciiStrToLower(std::filesystem::path(UnpackedName(name)).extension().string());
   absl::StatusOr<ReplayFormat> format = suffixes.Parse(suffix);
   if (format.ok()) return format;
   return absl::InvalidArgumentError(absl::StrCat(

@@ -1,5 +1,7 @@
 """Usage errors: the message, in our own words, and that nothing was done."""
 
+import gzip
+import json
 import os
 import resource
 import subprocess
@@ -9,6 +11,7 @@ import pytest
 from tools.testing import whole_tool as tool
 
 TINY = tool.ROOT / "testdata/logs/v1/tiny.ttlog"
+SAMPLE = tool.ROOT / "testdata/logs/v1/sample.ttlog"
 
 
 def torchtrace(*args, cwd="/", **kwargs):
@@ -158,26 +161,100 @@ def test_options_without_effect(args, sentence):
     [
         (["html", TINY], "unknown format 'html', did you mean flamegraph?"),
         (
-            ["chrome", TINY, "-o", "y.json.gz"],
-            "y.json.gz: export doesn't compress; type torchtrace export chrome ",
+            ["flamegraph", TINY, "-o", "p.svg"],
+            "p.svg: there are no pictures: a FILE.html is a flame graph for a browser, ",
+        ),
+        ([TINY, "-o", "p.PNG"], "p.PNG: there are no pictures"),
+        (["csv", TINY, "-o", "x.csv.zst"], "x.csv.zst: only .gz is compressed; "),
+        (
+            ["parquet", TINY, "-o", "x.parquet.gz"],
+            "x.parquet.gz: parquet is compressed already: name the file x.parquet",
         ),
         (
-            ["flamegraph", TINY, "-o", "p.svg"],
-            "p.svg: flamegraph is not a picture; flamegraph writes .html for a browser",
+            ["timing", TINY, "-o", "x.json.gz"],
+            "x.json.gz: timing makes several files of limited size: compress them when ",
+        ),
+        (
+            ["csv", TINY, "-o", "x.parquet"],
+            "x.parquet: its suffix says parquet, and the format is csv: leave the format out, ",
+        ),
+        (["chrome", TINY, "-o", "x.csv.gz"], "x.csv.gz: its suffix says csv, and the format is "),
+        (
+            [TINY, "-o", "trace.json"],
+            "trace.json: which .json? Name the format before the traces: json (configs), "
+            "tritonbench (configs), chrome (calls), timing (calls), et (calls)",
         ),
     ],
 )
-def test_names_of_exports_that_promise_more(tmp_path, args, sentence):
+def test_names_of_exports_that_promise_something_else(tmp_path, args, sentence):
     assert said("export", *args, cwd=tmp_path).startswith(sentence)
     assert os.listdir(tmp_path) == []
 
 
-def test_json_by_its_suffix_is_told(tmp_path):
-    result = torchtrace("export", TINY, "-o", "t.json", cwd=tmp_path)
-    assert result.status == 0 and "t.json holds configs, as .json says;" in result.err
-    assert (
-        "holds configs" not in torchtrace("export", "json", TINY, "-o", "u.json", cwd=tmp_path).err
+def test_names_of_other_files_that_promise_something_else(tmp_path):
+    for args, sentence in [
+        (["--format", "csv", "-o", "x.parquet"], "x.parquet: its suffix says parquet, and the "),
+        (["-o", "x.svg"], "x.svg: there are no pictures"),
+        (["--generalize", "--audit", "a.txt.gz"], "--audit: 'a.txt.gz' has no known suffix"),
+    ]:
+        assert said("dedup", TINY, *args, cwd=tmp_path).startswith(sentence)
+    assert os.listdir(tmp_path) == []
+
+
+def test_formats_whose_names_are_those_of_others(tmp_path):
+    for args in (["text", "a.txt"], ["paddle", "b.txt"], ["chrome", "c.json"], ["et", "d.json"]):
+        done = torchtrace("export", "-q", args[0], SAMPLE, "-o", args[1], cwd=tmp_path)
+        assert done == tool.Result(0, "", "")
+
+
+# The same bytes, compressed; verbs read them.
+@pytest.mark.parametrize(
+    ("args", "name"),
+    [
+        (["export"], "configs.csv"),
+        (["export"], "configs.jsonl"),
+        (["export", "--calls"], "calls.csv"),
+        (["export", "chrome"], "trace.json"),
+        (["export"], "flames.html"),
+        (["dedup"], "configs.json"),
+        (["dedup"], "configs.yaml"),
+    ],
+)
+def test_names_of_compressed_files(tmp_path, args, name):
+    for output in (name, f"{name}.gz"):
+        done = torchtrace(*args, "-q", SAMPLE, "-o", output, cwd=tmp_path)
+        assert done == tool.Result(0, "", "")
+    packed = (tmp_path / f"{name}.gz").read_bytes()
+    assert gzip.decompress(packed) == (tmp_path / name).read_bytes()
+    if name != "flames.html":
+        stats = torchtrace("stats", f"{name}.gz", "--no-times", cwd=tmp_path)
+        assert stats.out == torchtrace("stats", name, "--no-times", cwd=tmp_path).out
+    again = torchtrace(*args, "-qf", SAMPLE, "-o", f"{name}.gz", cwd=tmp_path)
+    assert again.status == 0 and (tmp_path / f"{name}.gz").read_bytes() == packed
+
+
+def test_a_compressed_audit(tmp_path):
+    args = ["dedup", "-q", TINY, "--generalize", "--audit", "a.jsonl.gz", "-o", "out.txt.gz"]
+    assert torchtrace(*args, cwd=tmp_path).status == 0
+    audit = gzip.decompress((tmp_path / "a.jsonl.gz").read_bytes())
+    assert all(json.loads(line)["config"] for line in audit.splitlines())
+    assert gzip.decompress((tmp_path / "out.txt.gz").read_bytes())
+
+
+def test_a_compressed_file_on_a_full_disk(tmp_path):
+    done = subprocess.run(
+        [tool.TORCHTRACE, "export", "csv", TINY, "-o", "x.csv.gz"],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=tool.environment(),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)),
     )
+    assert done.returncode == 2 and "cannot write x.csv.gz" in done.stderr
+    assert os.listdir(tmp_path) == []
+
+
+def test_counts_are_in_every_table(tmp_path):
     counted = torchtrace("dedup", "--counts", TINY, "-o", "c.csv", cwd=tmp_path)
     assert counted.status == 0 and "calls" in (tmp_path / "c.csv").read_text()
 

@@ -9,14 +9,17 @@
 #include <atomic>
 #include <filesystem>
 #include <new>
+#include <optional>
 #include <streambuf>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "cmd/cli/gzip_buffer.h"
 #include "cmd/cli/terminal.h"
 #include "cmd/cli/verb_host.h"
 #include "serialize/base/files.h"
+#include "serialize/base/packed_name.h"
 #include "serialize/base/text.h"
 #include "tracer/record/standard_error.h"
 
@@ -210,24 +213,34 @@ class ToStandardOutput final : public Output {
 
 class ToFile final : public Output {
  public:
-  explicit ToFile(std::unique_ptr<OutputFile> file) : file_(std::move(file)), buffer_(file_.get()), stream_(&buffer_) {}
+  ToFile(std::unique_ptr<OutputFile> file, bool gzip)
+      : file_(std::move(file)), buffer_(file_.get()), stream_(&buffer_) {
+    if (gzip) stream_.rdbuf(&gzip_.emplace(file_.get()));
+  }
 
   std::ostream& stream() override { return stream_; }
   bool is_file() const override { return true; }
-  absl::Status Flush() override { return file_->Finish(); }
+  absl::Status Flush() override {
+    if (gzip_.has_value() && !flushed_) gzip_->Finish();
+    flushed_ = true;
+    return file_->Finish();
+  }
 
   int Finish(const absl::Status& status) override {
     // A failed write causes the other errors.
     if (!file_->status().ok()) return Fail(kExitTrouble, file_->status());
     if (!status.ok()) return Fail(kExitTrouble, status);
-    const absl::Status committed = file_->Commit();
+    absl::Status committed = Flush();
+    if (committed.ok()) committed = file_->Commit();
     return committed.ok() ? kExitOk : Fail(kExitTrouble, committed);
   }
 
  private:
   const std::unique_ptr<OutputFile> file_;
   OutputFileBuffer buffer_;
+  std::optional<GzipBuffer> gzip_;
   std::ostream stream_;
+  bool flushed_ = false;
 };
 
 }  // namespace
@@ -254,7 +267,7 @@ absl::StatusOr<std::unique_ptr<Output>> Output::Open(const std::string& path, co
   CleanUpOnSignals();
   absl::StatusOr<std::unique_ptr<OutputFile>> file = OutputFile::Create(path, {.replace = options.force});
   if (!file.ok()) return file.status();
-  return std::make_unique<ToFile>(*std::move(file));
+  return std::make_unique<ToFile>(*std::move(file), IsGzipName(path));
 }
 
 }  // namespace torchtrace

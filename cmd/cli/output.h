@@ -112,7 +112,7 @@ struct OutputOptions {
 };
 
 // The output of a verb: a file, or standard output. A file appears under its name when it is complete, replaces another
-// one only with --force, and is checked before anything is read.
+// one only with --force, and is checked before anything is read. It is compressed if its name ends in .gz.
 //
 //   absl::StatusOr<std::unique_ptr<Output>> out = Output::Open(path, {.force = force});
 //   if (!out.ok()) return Fail(kExitTrouble, out.status());

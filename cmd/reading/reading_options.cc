@@ -269,10 +269,8 @@ absl::Status CallFilterOptions::CheckAll(const std::vector<std::string>& more, c
   std::vector<std::string_view> tables = ApiNameTables();
   tables.push_back(found);
   const ApiNames known(tables);
-  for (const WrittenName& name : unknown) {
-    if (!known.Knows(name)) return UnknownName(name, known);
-  }
-  return absl::OkStatus();
+  std::erase_if(unknown, [&known](const WrittenName& name) { return known.Knows(name); });
+  return UnknownNames(unknown, known);
 }
 
 bool CallFilterOptions::LeavesSome(const Trace& trace) const {

@@ -75,12 +75,14 @@ absl::StatusOr<GlobFilter> FindRecordedNames(const ScannedPython& python, const 
   tables.push_back(operators);
   tables.push_back(traced);
   const ApiNames known(tables);
+  std::vector<WrittenName> unknown;
   for (const WrittenName& name : filter->written) {
     if (known.Knows(name)) continue;
     const std::string& pattern = name.globs.empty() ? name.text : name.globs.front();
     if (MayBeMade(pattern, options, !operators.empty()) && known.Near(pattern).empty()) continue;
-    return UnknownName(name, known);
+    unknown.push_back(name);
   }
+  if (!unknown.empty()) return UnknownNames(unknown, known);
   return filter->globs;
 }
 

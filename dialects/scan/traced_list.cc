@@ -168,7 +168,7 @@ absl::StatusOr<LibraryList> ListLibrary(const std::string& library, bool everyth
 // InvalidArgument for an unknown name that is close to a known one. Other unknown names of the dialect's library are
 // only reported, since the program may make them. Private names are in no table: the library is scanned for them, once.
 absl::Status CheckListed(const ApiList& list, const RecordingOptions& options, const ScannedPython& python) {
-  std::vector<WrittenName> unknown;
+  std::vector<WrittenName> unknown, misspelled;
   for (const ApiEntry& api : list.apis) {
     if (api.name.starts_with(absl::StrCat(kScriptLibrary, "."))) {
       return absl::InvalidArgumentError(absl::StrCat(options.api_list, ":", api.line, ": ", api.name,
@@ -187,17 +187,19 @@ absl::Status CheckListed(const ApiList& list, const RecordingOptions& options, c
     if (api.name.starts_with(options.dialect + ".")) {
       unknown.push_back(name);
     } else if (!KnownApiNames().Near(api.name).empty()) {
-      return UnknownName(name, KnownApiNames());
+      misspelled.push_back(name);
     }
   }
+  if (!misspelled.empty()) return UnknownNames(misspelled, KnownApiNames());
   if (unknown.empty()) return absl::OkStatus();
   const absl::StatusOr<LibraryList> all = ListLibrary(options.dialect, /*everything=*/true, python);
   if (!all.ok()) return absl::OkStatus();  // the program may do better, and its end reports what is missing
   const std::set<std::string> found(all->names.begin(), all->names.end());
   std::erase_if(unknown, [&](const WrittenName& name) { return found.contains(name.text); });
   for (const WrittenName& name : unknown) {
-    if (!KnownApiNames().Near(name.text).empty()) return UnknownName(name, KnownApiNames());
+    if (!KnownApiNames().Near(name.text).empty()) misspelled.push_back(name);
   }
+  if (!misspelled.empty()) return UnknownNames(misspelled, KnownApiNames());
   if (unknown.empty() || !python.tell) return absl::OkStatus();
   constexpr size_t kNamed = 3;
   const size_t named = std::min(unknown.size(), kNamed);

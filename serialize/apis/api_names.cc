@@ -218,11 +218,24 @@ absl::StatusOr<NameFilter> ExpandNames(const GlobFilter& typed, const std::strin
   return filter;
 }
 
-absl::Status UnknownName(const WrittenName& name, const ApiNames& names) {
-  const std::string nearest = names.Suggest(name.text);
-  return absl::InvalidArgumentError(absl::StrCat(name.where, "unknown API or operator ", name.text,
-                                                 nearest.empty() ? "" : absl::StrCat(", did you mean ", nearest, "?"),
-                                                 " (write ?", name.text, " to use it anyway)"));
+absl::Status UnknownNames(const std::vector<WrittenName>& unknown, const ApiNames& names) {
+  if (unknown.empty()) return absl::OkStatus();
+  const WrittenName& first = unknown.front();
+  const std::string nearest = names.Suggest(first.text);
+  std::string text = absl::StrCat(first.where, "unknown API or operator ", first.text,
+                                  nearest.empty() ? "" : absl::StrCat(", did you mean ", nearest, "?"), " (write ?",
+                                  first.text, " to use it anyway)");
+  constexpr size_t kNamed = 10;
+  for (size_t i = 1; i < std::min(unknown.size(), kNamed); ++i) {
+    // "list.txt:3: "
+    const std::string_view where = unknown[i].where;
+    const size_t colon = where.size() > 2 ? where.rfind(':', where.size() - 3) : std::string_view::npos;
+    absl::StrAppend(&text, i == 1 ? "; also unknown: " : ", ", unknown[i].text);
+    if (colon == std::string_view::npos) continue;
+    absl::StrAppend(&text, " (line ", std::string(where.substr(colon + 1, where.size() - colon - 3)), ")");
+  }
+  if (unknown.size() > kNamed) absl::StrAppend(&text, " and ", unknown.size() - kNamed, " more");
+  return absl::InvalidArgumentError(text);
 }
 
 }  // namespace torchtrace

@@ -72,8 +72,9 @@ struct NameFilter {
 // Replaces groups by their globs (ExpandGroups), names by all names of their APIs, and `?NAME` by NAME.
 absl::StatusOr<NameFilter> ExpandNames(const GlobFilter& typed, const std::string& groups_file, const ApiNames& names);
 
-// InvalidArgument for a name or glob that no known name matches, with its place and the nearest name.
-absl::Status UnknownName(const WrittenName& name, const ApiNames& names);
+// InvalidArgument for names or globs that no known name matches, with their places, and the nearest name for the first;
+// OK for none.
+absl::Status UnknownNames(const std::vector<WrittenName>& unknown, const ApiNames& names);
 
 }  // namespace torchtrace
 

@@ -108,7 +108,7 @@ TEST(ApiNames, SuggestsTheNearest) {
     EXPECT_EQ(names.Near(row.pattern), row.near) << row.pattern;
     EXPECT_EQ(names.Suggest(row.pattern), row.suggested) << row.pattern;
   }
-  EXPECT_THAT(std::string(UnknownName({"torch.covn2d", "", {}}, names).message()),
+  EXPECT_THAT(std::string(UnknownNames({{"torch.covn2d", "", {}}}, names).message()),
               HasSubstr("API or operator torch.covn2d, did you mean torch.conv2d? (write ?torch.covn2d"));
 }
 

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
+#include "serialize/base/packed_name.h"
 #include "serialize/configs/family.h"
 #include "serialize/configs/generalize.h"
 #include "serialize/forms/forms.h"
@@ -32,7 +33,7 @@ std::string CsvCell(const std::string& text) {
 }  // namespace
 
 absl::StatusOr<AuditFormat> AuditFormatOf(std::string_view file_name) {
-  const std::string name = absl::AsciiStrToLower(std::string(file_name));
+  const std::string name = absl::AsciiStrToLower(std::string(UnpackedName(file_name)));
   if (name.ends_with(".json")) return AuditFormat::kJson;
   if (name.ends_with(".jsonl")) return AuditFormat::kJsonl;
   if (name.ends_with(".csv")) return AuditFormat::kCsv;

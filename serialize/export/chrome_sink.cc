@@ -564,6 +564,7 @@ extern const Exporter kChromeExporter;
 const Exporter kChromeExporter = {
     .name = "chrome",
     .help = "events for Perfetto, chrome://tracing and HTA",
+    .shared_suffix = "json",
     .write = WritesCalls{[](std::ostream* out, const ExportOptions& options) -> std::unique_ptr<CallSink> {
       return std::make_unique<ChromeSink>(out, options);
     }},

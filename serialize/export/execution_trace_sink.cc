@@ -555,6 +555,7 @@ extern const Exporter kExecutionTraceExporter;
 const Exporter kExecutionTraceExporter = {
     .name = "et",
     .help = "execution trace of PyTorch's ExecutionTraceObserver (et_replay, Chakra)",
+    .shared_suffix = "json",
     .write = WritesCalls{[](std::ostream* out, const ExportOptions& options) -> std::unique_ptr<CallSink> {
       return std::make_unique<ExecutionTraceSink>(out, options);
     }},

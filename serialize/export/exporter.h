@@ -116,7 +116,7 @@ struct ExportOptions {
   std::string version = {};              // of torchtrace; empty: the file has no header about itself
   std::vector<std::string> traces = {};  // their paths
   std::string table = {};                // "configs", "calls"
-  std::string output = {};               // the file's name; empty: none
+  std::string output = {};               // the file's name, without .gz; empty: none
   LabelBy by = LabelBy::kApi;            // flamegraph: what a frame is
   // flamegraph: what frames weigh, and for FLOPs what a call of a config costs.
   TreeWeight weight = TreeWeight::kTime;
@@ -156,6 +156,7 @@ struct Exporter {
   const char* name = nullptr;                // "torchbench"
   const char* help = nullptr;                // what the file contains, in one line
   std::array<const char*, 2> suffixes = {};  // of file names that select this format
+  const char* shared_suffix = nullptr;       // of its files and of another format's: alone it selects neither
   Provenance provenance = Provenance::kNone;
   bool levels = true;     // distinguishes configs that differ only in their level
   bool sorted = false;    // configs are sorted by their lines, as in api_configs.txt, not in definition order
@@ -174,10 +175,13 @@ const std::vector<const Exporter*>& Exporters();
 
 // InvalidArgument, with the choices and the nearest one, for an unknown name.
 absl::StatusOr<const Exporter*> FindExporter(std::string_view name);
-// By the suffix of the file name, among those that `which` accepts; null: among all. InvalidArgument with the suffixes.
+// By the suffix of the file name, without .gz, among those that `which` accepts; null: among all, and then
+// InvalidArgument if several share it. InvalidArgument with the suffixes if none has it.
 absl::StatusOr<const Exporter*> FindExporterOfFile(std::string_view file_name,
                                                    bool (*which)(const Exporter& exporter) = nullptr);
-// ".txt, .yaml, .yml", for messages. No two exporters share a suffix.
+// InvalidArgument, with what to do, if a file of the format can't be what its name says.
+absl::Status CheckFileName(const Exporter& exporter, std::string_view file_name);
+// ".txt, .yaml, .yml", for messages.
 std::string ExporterSuffixes(bool (*which)(const Exporter& exporter) = nullptr);
 
 // Those that `which` accepts; null: all.

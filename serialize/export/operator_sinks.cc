@@ -101,6 +101,7 @@ extern const Exporter kTritonBenchExporter;
 const Exporter kTritonBenchExporter = {
     .name = "tritonbench",
     .help = "the same inputs as TritonBench's JSON",
+    .shared_suffix = "json",
     .replayed = true,
     .write = WritesConfigs{[](std::ostream* out, const ExportOptions& options) -> std::unique_ptr<ConfigSink> {
       return std::make_unique<TritonBenchSink>(out, options);

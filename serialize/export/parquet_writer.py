@@ -74,8 +74,7 @@ def import_pyarrow():
 
         there_is = "" if version is None else f" (there is {version})"
         raise Trouble(
-            f"Parquet needs pyarrow {NEEDED} or newer{there_is}: name a Python that has it by "
-            "--python, as the one that `torchtrace info` says, or install it: "
+            f"Parquet needs pyarrow {NEEDED} or newer{there_is}: install it: "
             f"{shlex.quote(sys.executable)} -m pip install 'pyarrow>={NEEDED}'"
         )
     if why is not None:

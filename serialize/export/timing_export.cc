@@ -387,6 +387,7 @@ extern const Exporter kTimingExporter;
 const Exporter kTimingExporter = {
     .name = "timing",
     .help = "how long each API took, call by call: JSON or CSV, as TorchWrapper writes it",
+    .shared_suffix = "json",
     .write = WritesSeries{MakeTimingSink},
 };
 

@@ -15,6 +15,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "serialize/base/text.h"
+#include "serialize/forms/call_labels.h"
 #include "serialize/forms/forms.h"
 #include "serialize/forms/trace_lines.h"
 #include "serialize/model/config.h"
@@ -22,6 +23,7 @@
 #include "serialize/reports/shapes.h"
 #include "serialize/reports/stats_places.h"
 #include "serialize/reports/stats_rows.h"
+#include "serialize/trace/step_times.h"
 
 namespace torchtrace {
 namespace {
@@ -114,7 +116,23 @@ class TablesReader {
     return std::any_of(processes.begin(), processes.end(), [](const ProcessInfo& each) { return each.known.numbers; });
   }
 
+  // Whether the trace may have such rows, as far as that shows without reading it.
+  static bool MayHave(StatsBy by, Trace* trace) {
+    if (by == StatsBy::kLine) return HasStacks(*trace);
+    if (by == StatsBy::kStep) {
+      const std::vector<ProcessInfo>& processes = trace->processes();
+      return std::any_of(processes.begin(), processes.end(),
+                         [](const ProcessInfo& each) { return !each.closed || TellsOfSteps(each.known); });
+    }
+    if (by != StatsBy::kModule) return true;
+    for (ConfigId id = 0; id < trace->config_count(); ++id) {
+      if (!ModuleLabelOf(trace->identity(id)).empty()) return true;
+    }
+    return false;
+  }
+
   absl::Status ReadRows(const Listing& listing, size_t number, Rows* rows) {
+    if (!MayHave(listing.by, traces_[number].trace)) return absl::OkStatus();
     const std::vector<StatsTrace> traces = {traces_[number]};
     StatsOptions options;
     options.grouping.by = listing.by;
@@ -270,8 +288,8 @@ class TablesReader {
     rows_[table].facets[row][kind].push_back(result_.facets.Value(kind, text));
   }
 
-  // A function whose lines have other numbers in B, as many as in A, has the same lines; also if its file is in another
-  // folder.
+  // Lines of a function that have other numbers in B: if there are as many as in A, each is one of them; else those
+  // that call as often, as many APIs in as many configs, in the same order. Also if the file is in another folder.
   void MatchMovedLines(Rows* rows) {
     MatchLines(rows, [](const std::string& place) { return place; });
     MatchLines(rows, [](const std::string& place) {
@@ -294,14 +312,52 @@ class TablesReader {
     }
     for (auto& [place, of_traces] : alone) {
       auto& [a, b] = of_traces;
-      if (a.size() != b.size()) continue;
       const auto by_number = [rows](uint32_t left, uint32_t right) {
         return rows->place[left].second < rows->place[right].second;
       };
       std::sort(a.begin(), a.end(), by_number);
       std::sort(b.begin(), b.end(), by_number);
-      for (size_t i = 0; i < a.size(); ++i) Merge(b[i], a[i], rows);
+      for (const auto& [line_a, line_b] : Pairs(a, b, rows->table)) Merge(line_b, line_a, rows);
     }
+  }
+
+  // Longest common subsequence.
+  static std::vector<std::pair<uint32_t, uint32_t>> Pairs(const std::vector<uint32_t>& a,
+                                                          const std::vector<uint32_t>& b, const PageTable& table) {
+    std::vector<std::pair<uint32_t, uint32_t>> pairs;
+    if (a.size() == b.size()) {
+      for (size_t i = 0; i < a.size(); ++i) pairs.emplace_back(a[i], b[i]);
+      return pairs;
+    }
+    constexpr size_t kMostCells = 4'000'000;
+    if (a.size() * b.size() > kMostCells) return pairs;
+    const auto alike = [&table](uint32_t row_a, uint32_t row_b) {
+      for (const char* const measure : {"calls", "configs", "apis"}) {
+        const std::vector<double>* const of_a = table.Measure(measure);
+        const std::vector<double>* const of_b = table.Measure(absl::StrCat("b_", measure));
+        if (of_a == nullptr || of_b == nullptr || row_a >= of_a->size() || row_b >= of_b->size()) return false;
+        if ((*of_a)[row_a] != (*of_b)[row_b]) return false;
+      }
+      return true;
+    };
+    const size_t width = b.size() + 1;
+    std::vector<uint32_t> longest((a.size() + 1) * width);  // of what follows in both
+    for (size_t i = a.size(); i-- > 0;) {
+      for (size_t k = b.size(); k-- > 0;) {
+        longest[i * width + k] = alike(a[i], b[k]) ? longest[(i + 1) * width + k + 1] + 1
+                                                   : std::max(longest[(i + 1) * width + k], longest[i * width + k + 1]);
+      }
+    }
+    for (size_t i = 0, k = 0; i < a.size() && k < b.size();) {
+      if (alike(a[i], b[k])) {
+        pairs.emplace_back(a[i++], b[k++]);
+      } else if (longest[(i + 1) * width + k] >= longest[i * width + k + 1]) {
+        ++i;
+      } else {
+        ++k;
+      }
+    }
+    return pairs;
   }
 
   static void Merge(uint32_t from, uint32_t into, Rows* rows) {

@@ -299,28 +299,18 @@ std::vector<int> RecordedLevels(const Trace& trace) {
   return {levels.begin(), levels.end()};
 }
 
-absl::Status CheckListNames(const ApiList& list, const std::string& list_name, const ApiNames& names,
-                            bool knows_operators) {
-  std::vector<const ApiEntry*> unknown;
+std::vector<WrittenName> UnknownListNames(const ApiList& list, const std::string& list_name, const ApiNames& names,
+                                          bool knows_operators) {
+  std::vector<WrittenName> unknown;
   for (const ApiEntry& entry : list.apis) {
     const std::string name = CanonicalName(entry.name);
     const bool found_by_scan = !entry.kind.empty() && !IsOperator(name);
     if (entry.known_by_user || found_by_scan || names.Knows(name) || names.Knows(std::string(PropertyOf(name))))
       continue;
     if (IsOperator(name) && !knows_operators && names.Near(name).empty()) continue;
-    unknown.push_back(&entry);
+    unknown.push_back({entry.name, absl::StrCat(list_name, ":", entry.line, ": "), {}});
   }
-  if (unknown.empty()) return absl::OkStatus();
-  const ApiEntry& first = *unknown.front();
-  const absl::Status status = UnknownName({first.name, absl::StrCat(list_name, ":", first.line, ": "), {}}, names);
-  if (unknown.size() == 1) return status;
-  constexpr size_t kNamed = 10;
-  std::string others;
-  for (size_t i = 1; i < std::min(unknown.size(), kNamed); ++i) {
-    absl::StrAppend(&others, i == 1 ? "" : ", ", unknown[i]->name, " (line ", unknown[i]->line, ")");
-  }
-  if (unknown.size() > kNamed) absl::StrAppend(&others, " and ", unknown.size() - kNamed, " more");
-  return absl::InvalidArgumentError(absl::StrCat(std::string(status.message()), "; also unknown: ", others));
+  return unknown;
 }
 
 absl::Status WriteCoverage(const std::vector<StatsTrace>& traces, const ApiList& list, const std::string& list_name,

@@ -306,11 +306,11 @@ struct CoverageTotals {
   }
 };
 
-// InvalidArgument, with its place, for an entry that is no known API or operator, unless the user wrote it as `?NAME`
-// or a scan found it. `knows_operators`: `names` has all operators; without it, an operator fails only if a known name
-// is near.
-absl::Status CheckListNames(const ApiList& list, const std::string& list_name, const ApiNames& names,
-                            bool knows_operators);
+// The entries that are no known API or operator, with their places, unless the user wrote them as `?NAME` or a scan
+// found them. `knows_operators`: `names` has all operators; without it, an operator counts only if a known name is
+// near.
+std::vector<WrittenName> UnknownListNames(const ApiList& list, const std::string& list_name, const ApiNames& names,
+                                          bool knows_operators);
 
 // The report of `torchtrace apis coverage`: which APIs or operators of a list the traces call, how often and with how
 // many configs, and which they never call. A call counts for the entry that has its name, also as an alias; reads and
