@@ -124,14 +124,14 @@ using TablePtr = std::shared_ptr<const VerbTable>;
 class RowStream final : public Listener {
  public:
   explicit RowStream(VerbCall call) : pid_(getpid()) {
-    const std::lock_guard<std::mutex> lock(g_mutex);
-    g_streams.insert(this);
     thread_ = std::thread([this, call = std::move(call)] {
       Call(call);
       const std::lock_guard<std::mutex> lock(mutex_);
       ended_ = true;
       changed_.notify_all();
     });
+    const std::lock_guard<std::mutex> lock(g_mutex);
+    g_streams.insert(this);
   }
 
   // Without the GIL: the thread needs no Python, but Close waits.
@@ -147,11 +147,12 @@ class RowStream final : public Listener {
   }
 
   void Close() {
-    if (!thread_.joinable()) return;
     if (pid_ != getpid()) {  // a forked child has no such thread
-      thread_.detach();
+      if (thread_.joinable()) thread_.detach();
       return;
     }
+    const std::lock_guard<std::mutex> closing(closing_);
+    if (!thread_.joinable()) return;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       stops_ = true;
@@ -228,6 +229,7 @@ class RowStream final : public Listener {
   static inline std::set<RowStream*> g_streams;
 
   const pid_t pid_;
+  std::mutex closing_;  // held while it waits for the thread
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<TablePtr> batches_;
