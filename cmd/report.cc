@@ -64,7 +64,7 @@ int RunReport(const std::vector<std::string>& args) {
   }
   Remarks remarks;
   std::vector<std::string> notes;
-  const absl::Status written = WriteReport(traces, options, &(*out)->stream(), &notes);
+  const absl::Status written = WriteReportPage(traces, options, &(*out)->stream(), &notes);
   for (size_t i = 0; written.ok() && i < traces.size(); ++i) {
     remarks.Add(paths[i], *opened[i]);
     remarks.AddOpenCalls(paths[i], *opened[i]);

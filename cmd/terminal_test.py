@@ -261,6 +261,7 @@ WITHOUT_A_READER = {
     **{f"dump {f}": (0, ["dump", "T", "--format", f]) for f in ["text", "jsonl"]},
     **{f"tree {f}": (0, ["tree", "T", "--format", f]) for f in ["text", "json"]},
     **{f"info {f}": (0, ["info", "T", "--format", f]) for f in ["text", "json"]},
+    "report": (0, ["report", "T", "-o", "-"]),
     "diff --sequence": (1, ["diff", "--sequence", "T", "U"]),
     "info --open": (0, ["info", "--open", "T"]),
     "name": (0, ["apis", "name", "aten::relu"]),

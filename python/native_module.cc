@@ -28,6 +28,7 @@
 #include "python/attacher.h"
 #include "python/held_signals.h"
 #include "python/python_dialect.h"
+#include "python/verb_reader.h"
 #include "replay/worker_process.h"
 #include "serialize/apis/apis.h"
 #include "serialize/base/files.h"
@@ -532,6 +533,9 @@ PyMethodDef g_functions[] = {
     {"export_timing", ExportTimingOf, METH_VARARGS, nullptr},
     {"export_calls", ExportCallsTo, METH_VARARGS, nullptr},
     {"read_flow", ReadFlowOf, METH_VARARGS, nullptr},
+    {"call_verb", CallVerbOf, METH_VARARGS, nullptr},
+    {"rows_of", RowsOfJson, METH_O, nullptr},
+    {"close_streams", CloseStreams, METH_NOARGS, nullptr},
     {"call_rules", CallRulesText, METH_NOARGS, nullptr},
     {"register_dialect", RegisterPythonDialect, METH_VARARGS, nullptr},
     {"record", RecordCall, METH_VARARGS, nullptr},
@@ -547,7 +551,7 @@ PyModuleDef g_module = {PyModuleDef_HEAD_INIT, "torchtrace._native", nullptr, -1
 PyMODINIT_FUNC PyInit__native() {
   torchtrace_runtime_register_dialects();
   PyObject* const module = PyModule_Create(&torchtrace::g_module);
-  if (module == nullptr) return nullptr;
+  if (module == nullptr || !torchtrace::AddReaderTypes(module)) return nullptr;
   PyModule_AddStringConstant(module, "__version__", torchtrace::kVersion);
   PyModule_AddStringConstant(module, "PYTHON_VERSION", PY_VERSION);
   PyModule_AddIntConstant(module, "API_VERSION", torchtrace::kRuntimeApiVersion);

@@ -20,6 +20,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
 #include "cmd/cli/output.h"
+#include "cmd/cli/verb_host.h"
 #include "serialize/base/command_name.h"
 #include "serialize/base/matching.h"
 #include "serialize/base/text.h"
@@ -199,6 +200,7 @@ std::string CheckYesOrNo(const std::string& text) {
 }  // namespace
 
 std::string SeeHelp(const std::string& verb) {
+  if (VerbHost::Current() != nullptr) return "";
   return absl::StrCat(" (see ", CommandName(), " ", verb, verb.empty() ? "" : " ", "--help)");
 }
 

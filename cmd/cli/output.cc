@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "cmd/cli/gzip_buffer.h"
 #include "cmd/cli/terminal.h"
+#include "cmd/cli/verb_host.h"
 #include "serialize/base/files.h"
 #include "serialize/base/packed_name.h"
 #include "serialize/base/text.h"
@@ -24,16 +25,28 @@
 
 namespace torchtrace {
 void Say(const std::string& text) {
+  if (VerbHost* const host = VerbHost::Current(); host != nullptr) return host->Say(PlainLine(text));
   Progress::Hide();
   SayLines(PlainLine(text));
 }
 
-int Fail(int exit_code, const std::string& text) {
-  Say(text);
+namespace {
+
+int FailWith(int exit_code, absl::StatusCode code, const std::string& text) {
+  VerbHost* const host = VerbHost::Current();
+  host != nullptr ? host->Fail(code, PlainLine(text)) : Say(text);
   return exit_code;
 }
 
-int Fail(int exit_code, const absl::Status& status) { return Fail(exit_code, std::string(status.message())); }
+}  // namespace
+
+int Fail(int exit_code, const std::string& text) {
+  return FailWith(exit_code, absl::StatusCode::kInvalidArgument, text);
+}
+
+int Fail(int exit_code, const absl::Status& status) {
+  return FailWith(exit_code, status.code(), std::string(status.message()));
+}
 
 int StandardOutput::Buffer::overflow(int c) {
   if (sync() != 0) return traits_type::eof();
@@ -67,6 +80,7 @@ void StandardOutput::Buffer::Finish() {
 }
 
 void StandardOutput::Buffer::Write(std::string_view bytes) {
+  if (VerbHost* const host = VerbHost::Current(); host != nullptr) return host->Write(bytes);
   if (!bytes.empty()) Progress::OutputBegins(fd_);
   while (!bytes.empty() && error_ == 0) {
     const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
@@ -92,6 +106,7 @@ StandardOutput::StandardOutput(const std::string& rest_option)
 
 void StandardOutput::Begin() {
   rdbuf(&buffer_);
+  if (VerbHost::Current() != nullptr) return;
   // The write fails with an error instead.
   signal(SIGPIPE, SIG_IGN);
 }
@@ -232,7 +247,7 @@ class ToFile final : public Output {
 
 absl::StatusOr<std::unique_ptr<Output>> Output::Open(const std::string& path, const OutputOptions& options) {
   if (path.empty() || path == "-") {
-    if (options.binary && isatty(STDOUT_FILENO) != 0) {
+    if (options.binary && OutputIsTerminal()) {
       return absl::InvalidArgumentError(
           "this format is binary, and standard output is a terminal; -o FILE writes a file");
     }

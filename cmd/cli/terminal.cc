@@ -16,6 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "cmd/cli/verb_host.h"
 #include "serialize/base/clip_text.h"
 #include "serialize/base/monotonic_clock.h"
 
@@ -85,7 +86,9 @@ std::string FormatProgress(const std::string& what, Progress::Unit unit, uint64_
 }
 
 Progress::Progress(bool quiet)
-    : wanted_(!quiet && IsTerminal()), started_ns_(MonotonicNowNs()), pass_started_ns_(started_ns_) {}
+    : wanted_(!quiet && VerbHost::Current() == nullptr && IsTerminal()),
+      started_ns_(MonotonicNowNs()),
+      pass_started_ns_(started_ns_) {}
 
 void Progress::Hide() {
   if (g_visible) Write("\r\x1b[K");
@@ -130,25 +133,27 @@ const Choices<When>& Whens() {
   return whens;
 }
 
+bool OutputIsTerminal() { return VerbHost::Current() == nullptr && isatty(STDOUT_FILENO) == 1; }
+
 bool UseColor(When when) {
   if (when != When::kAuto) return when == When::kAlways;
   if (IsSet("NO_COLOR")) return false;
   if (const char* const force = getenv("CLICOLOR_FORCE"); force != nullptr && strcmp(force, "0") != 0) return true;
   const char* const terminal = getenv("TERM");
-  return isatty(STDOUT_FILENO) == 1 && (terminal == nullptr || strcmp(terminal, "dumb") != 0);
+  return OutputIsTerminal() && (terminal == nullptr || strcmp(terminal, "dumb") != 0);
 }
 
-bool ForTerminal(When when) { return when == When::kAuto ? isatty(STDOUT_FILENO) == 1 : when == When::kAlways; }
+bool ForTerminal(When when) { return when == When::kAuto ? OutputIsTerminal() : when == When::kAlways; }
 
 size_t TerminalWidth() {
   winsize size;
-  return isatty(STDOUT_FILENO) == 1 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+  return OutputIsTerminal() && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
 size_t TerminalLines() {
   constexpr size_t kMost = 45, kLeast = 10, kBeside = 2;
   winsize size;
-  if (isatty(STDOUT_FILENO) != 1 || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return 0;
+  if (!OutputIsTerminal() || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return 0;
   // Height unknown: assume a large one.
   return size.ws_row == 0 ? kMost : std::clamp<size_t>(size.ws_row, kLeast + kBeside, kMost + kBeside) - kBeside;
 }
@@ -184,7 +189,7 @@ std::string FirstScreen::End() {
 }
 
 Pager::Pager(bool wanted) {
-  if (!wanted || isatty(STDOUT_FILENO) != 1) return;
+  if (!wanted || !OutputIsTerminal()) return;
   const char* const chosen = getenv("PAGER");
   if (chosen != nullptr && (*chosen == '\0' || strcmp(chosen, "cat") == 0)) return;
   // The defaults of most tools: short texts stay on the screen, colors show.

@@ -63,6 +63,9 @@ bool UseColor(When when);
 // kAuto: where standard output is a terminal.
 bool ForTerminal(When when);
 
+// Whether standard output is a terminal, and this process's own.
+bool OutputIsTerminal();
+
 // The width in characters of the terminal that standard output is; 0 if it isn't one.
 size_t TerminalWidth();
 

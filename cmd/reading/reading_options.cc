@@ -12,6 +12,7 @@
 #include "cmd/cli/options.h"
 #include "cmd/cli/output.h"
 #include "cmd/cli/terminal.h"
+#include "cmd/cli/verb_host.h"
 #include "dialects/table/dialects.h"
 #include "serialize/apis/api_names.h"
 #include "serialize/apis/apis.h"
@@ -30,6 +31,7 @@ class ReadingProgress::Observer : public ReadingObserver {
   Observer(std::string what, Progress* progress) : what_(std::move(what)), progress_(progress) {}
 
   void OnRead(Unit unit, uint64_t done, uint64_t total) override {
+    if (VerbHost* const host = VerbHost::Current(); host != nullptr) host->Check();
     progress_->Show(what_, unit == kBytes ? Progress::kBytes : Progress::kCalls, done, total);
   }
   size_t threads() const override { return std::thread::hardware_concurrency(); }

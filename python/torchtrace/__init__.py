@@ -5,13 +5,19 @@
     with torchtrace.trace(output="out", levels=[1, 2]):
         model(batch)
 
-leaves in out/ what `torchtrace run` would. docs/PYTHON.md has the rest.
+leaves in out/ what `torchtrace run` would, and
+
+    torchtrace.read("out").stats()
+
+is a table of it. docs/PYTHON.md has the rest.
 """
 
 from torchtrace._api_tracer import APITracer
 from torchtrace._extension import FrameworkDialect, TracingHook
 from torchtrace._load import native as _native
 from torchtrace._names import api_aliases, api_name
+from torchtrace._read import TraceReader, read
+from torchtrace._tables import Table
 from torchtrace._torch_wrapper import TorchWrapper
 from torchtrace._trace import (
     Trace,
@@ -40,6 +46,13 @@ def __getattr__(name):
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+def load_ipython_extension(ipython):
+    """%load_ext torchtrace: the magic %%torchtrace, which records a cell."""
+    from torchtrace._magic import load
+
+    load(ipython)
+
+
 def __dir__():
     return sorted({*globals(), *__all__})
 
@@ -52,8 +65,10 @@ __all__ = [
     "APITracer",
     "ExecutionTraceObserver",
     "FrameworkDialect",
+    "Table",
     "TorchWrapper",
     "Trace",
+    "TraceReader",
     "TracingHook",
     "annotate",
     "api_aliases",
@@ -63,6 +78,7 @@ __all__ = [
     "is_tracing",
     "pause",
     "paused",
+    "read",
     "resume",
     "start",
     "stop",

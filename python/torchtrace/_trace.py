@@ -387,6 +387,12 @@ class Trace:
 
         return traced_function
 
+    def read(self, **filters):
+        """The closed trace for Python: torchtrace.read() of it."""
+        from torchtrace._read import read
+
+        return read(self, **filters)
+
     def __repr__(self):
         state = "open" if self._open else "closed"
         return f"<torchtrace.Trace {self.path or self._output or ''!r}, {state}>"

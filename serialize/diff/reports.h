@@ -33,7 +33,14 @@ absl::Status DoBoth(const A& a, const B& b) {
   } catch (const std::system_error&) {
     // Without a second thread, one after the other.
   }
-  const absl::Status a_status = a();
+  absl::Status a_status;
+  try {
+    a_status = a();
+  } catch (...) {
+    // The caller of the verb has stopped it (cmd/cli/verb_host.h).
+    if (thread.joinable()) thread.join();
+    throw;
+  }
   if (thread.joinable()) {
     thread.join();
   } else {

@@ -1,7 +1,7 @@
 // ColumnBatch collects rows of a table column by column and exports them through the
 // Arrow C data interface: a number as a 64-bit integer, a text as an index into the
 // batch's own dictionary. Memory is bounded: the caller takes a batch and clears it when
-// it is full(). Not thread-safe; owns everything that it exports.
+// it is full(). Not thread-safe.
 
 #ifndef TORCHTRACE_SERIALIZE_EXPORT_COLUMN_BATCH_H_
 #define TORCHTRACE_SERIALIZE_EXPORT_COLUMN_BATCH_H_
@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -32,11 +33,10 @@ class ColumnBatch {
   ColumnBatch& operator=(const ColumnBatch&) = delete;
 
   void Add(const std::vector<int64_t>& row);
-  size_t rows() const { return rows_; }
-  bool full() const { return rows_ >= kMaxRows || dictionary_bytes_ >= kMaxDictionaryBytes; }
+  size_t rows() const { return row_count_; }
+  bool full() const { return row_count_ >= kMaxRows || dictionary_bytes_ >= kMaxDictionaryBytes; }
 
-  // Exports the rows as a struct of columns. Valid until the next Add or Clear; the consumer
-  // must release it before then.
+  // Exports the rows as a struct of columns, which keeps them, without copying. Then call Clear.
   void Export(ArrowArray* batch);
   void Clear();
 
@@ -50,9 +50,6 @@ class ColumnBatch {
     std::vector<int32_t> indices;
     std::vector<int32_t> offsets;
     std::vector<char> bytes;
-    std::vector<int64_t> cells;  // of the dictionary's texts
-
-    std::vector<int32_t> index_of;  // by cell: its index, or -1
 
     // Export points at these.
     ArrowArray array = {};
@@ -61,33 +58,44 @@ class ColumnBatch {
     const void* dictionary_buffers[3] = {};
   };
 
-  int32_t DictionaryIndex(ColumnData* column, int64_t cell);
+  struct Rows {
+    std::vector<ColumnData> columns;
+    std::vector<ArrowArray*> children;
+    const void* buffers[1] = {};
+  };
+  // Which texts a column's dictionary has.
+  struct Dictionary {
+    std::vector<int64_t> cells;     // by index
+    std::vector<int32_t> index_of;  // by cell: its index, or -1
+  };
+
+  int32_t DictionaryIndex(size_t column, int64_t cell);
 
   const std::function<std::string_view(int64_t cell)> text_;
-  size_t rows_ = 0;
+  std::vector<ColumnType> types_;
+  size_t row_count_ = 0;
   size_t dictionary_bytes_ = 0;
-  std::vector<ColumnData> columns_;
-  std::vector<ArrowArray*> children_;
-  const void* root_buffers_[1] = {};
+  std::vector<Dictionary> dictionaries_;  // by column
+  std::shared_ptr<Rows> rows_;
 };
 
-// Offers batches of such columns as an Arrow C stream, with `metadata` in the schema. Owns
-// the schema.
+// Offers batches of such columns as an Arrow C stream, with `metadata` in the schema. Fields of texts that are JSON say
+// so: {"torchtrace.text": "json"}.
 class BatchStream {
  public:
   BatchStream(const std::vector<Column>& columns, const std::vector<std::pair<std::string, std::string>>& metadata);
   BatchStream(const BatchStream&) = delete;
   BatchStream& operator=(const BatchStream&) = delete;
 
-  // A stream of that one batch; an empty stream when it has no rows. The consumer must release
-  // it, and everything it got from it, before the next Offer and before `batch` changes.
+  // A stream of that one batch; an empty stream when it has no rows. The consumer must release it before the next Offer
+  // and before `batch` changes; what it got from it lives as long as it likes.
   ArrowArrayStream Offer(ColumnBatch* batch);
 
  private:
   static int GetSchema(ArrowArrayStream* stream, ArrowSchema* out);
   static int GetNext(ArrowArrayStream* stream, ArrowArray* out);
 
-  std::string metadata_;
+  const std::string metadata_, json_metadata_;
   std::vector<ArrowSchema> fields_;
   std::vector<ArrowSchema*> children_;
   std::vector<ArrowSchema> dictionaries_;  // by column; of the texts

@@ -16,11 +16,11 @@
 namespace torchtrace {
 namespace {
 
-ParquetRowsFunction g_write_rows = nullptr;
+thread_local ParquetRowsFunction g_write_rows = nullptr;
 
 // Of the table being written.
-std::ostream* g_out = nullptr;
-std::string* g_error = nullptr;
+thread_local std::ostream* g_out = nullptr;
+thread_local std::string* g_error = nullptr;
 
 class ParquetTable final : public TableWriter {
  public:

@@ -6,7 +6,7 @@
 //                          a function that writes rows
 //   parquet_table.cc       calls the function for each row group
 //
-// Only plain C and the Arrow C stream interface cross between them. One table at a time.
+// Only plain C and the Arrow C stream interface cross between them. One table at a time on each thread.
 
 #ifndef TORCHTRACE_SERIALIZE_EXPORT_PARQUET_TABLE_H_
 #define TORCHTRACE_SERIALIZE_EXPORT_PARQUET_TABLE_H_
@@ -19,10 +19,10 @@ namespace torchtrace {
 
 extern "C" {
 
-// Python's function. Appends the rows, which it owns and releases before it returns, as a
-// row group. The first call, possibly without rows, begins the file; null ends it.
-// `counters`: comma-separated names of the columns to encode as differences; the others get a
-// dictionary. Returns 0, or another number after a call of torchtrace_export_failed.
+// Python's function. Appends the rows as a row group. It owns the stream, and releases it before it returns. The first
+// call, possibly without rows, begins the file; null ends it. `counters`: comma-separated names of the columns to
+// encode as differences; the others get a dictionary. Returns 0, or another number after a call of
+// torchtrace_export_failed.
 typedef int (*ParquetRowsFunction)(struct ArrowArrayStream* rows, const char* counters);
 
 // For Python's function: writes the file's next bytes. Returns 0, or another number on failure.
@@ -32,7 +32,7 @@ void torchtrace_export_failed(const char* why);
 
 }  // extern "C"
 
-// Call it before making a table.
+// For tables of this thread. Call it before making one.
 void SetParquetRowsFunction(ParquetRowsFunction function);
 
 }  // namespace torchtrace

@@ -491,7 +491,7 @@ class ReportWriterOfTraces {
     const Trace& trace = *traces_[number].trace;
     std::vector<std::string> ranks;
     if (IsMerged(trace)) ranks = RankSentences(FindRankGaps(trace.processes()));
-    const absl::StatusOr<Statistics> statistics = CountCalls(traces_[number].trace);
+    const absl::StatusOr<Statistics> statistics = CountCalls(traces_[number].trace, ApiOrder::kNone);
     const CappedCounts capped = statistics.ok() ? CountCapped(trace, *statistics) : CappedCounts();
     Gaps gaps = FindGaps(facts, capped, ranks);
     if (facts.open_calls > 0) {
@@ -539,8 +539,8 @@ class ReportWriterOfTraces {
 
 }  // namespace
 
-absl::Status WriteReport(const std::vector<StatsTrace>& traces, const ReportOptions& options, std::ostream* out,
-                         std::vector<std::string>* notes) {
+absl::Status WriteReportPage(const std::vector<StatsTrace>& traces, const ReportOptions& options, std::ostream* out,
+                             std::vector<std::string>* notes) {
   ReportWriterOfTraces report(traces, options);
   if (absl::Status s = report.Read(); !s.ok()) return s;
   if (absl::Status s = report.Write(out); !s.ok()) return s;

@@ -25,8 +25,8 @@ struct ReportOptions {
 
 // One trace, or two: A and B. Reads each about a dozen times; memory grows with configs, threads and the nodes of the
 // call tree. `notes` gets remarks to print with the page. Aborted when `out` fails.
-absl::Status WriteReport(const std::vector<StatsTrace>& traces, const ReportOptions& options, std::ostream* out,
-                         std::vector<std::string>* notes);
+absl::Status WriteReportPage(const std::vector<StatsTrace>& traces, const ReportOptions& options, std::ostream* out,
+                             std::vector<std::string>* notes);
 
 }  // namespace torchtrace
 

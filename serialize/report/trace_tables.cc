@@ -15,6 +15,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "serialize/base/text.h"
+#include "serialize/forms/call_labels.h"
 #include "serialize/forms/forms.h"
 #include "serialize/forms/trace_lines.h"
 #include "serialize/model/config.h"
@@ -22,6 +23,7 @@
 #include "serialize/reports/shapes.h"
 #include "serialize/reports/stats_places.h"
 #include "serialize/reports/stats_rows.h"
+#include "serialize/trace/step_times.h"
 
 namespace torchtrace {
 namespace {
@@ -59,7 +61,7 @@ class TablesReader {
       for (size_t trace = 0; trace < traces_.size(); ++trace) {
         if (absl::Status s = ReadRows(kListings[i], trace, &rows_[i]); !s.ok()) return s;
       }
-      if (kListings[i].by == StatsBy::kLine && traces_.size() > 1) MatchMovedLines(&rows_[i]);
+      if (kListings[i].by == StatsBy::kLine && traces_.size() > 1) MatchLines(&rows_[i]);
       if (kListings[i].by == StatsBy::kStep) SortSteps(&rows_[i].table);
     }
     for (size_t trace = 0; trace < traces_.size(); ++trace) {
@@ -109,12 +111,31 @@ class TablesReader {
     return at->second;
   }
 
+  // In place of the level of places. Lines of B are matched later (MatchLines).
+  static int PlacesLevel(StatsBy by, size_t trace) { return by == StatsBy::kLine ? -1 - static_cast<int>(trace) : -1; }
+
   bool HasNumbers(size_t trace) const {
     const std::vector<ProcessInfo>& processes = traces_[trace].trace->processes();
     return std::any_of(processes.begin(), processes.end(), [](const ProcessInfo& each) { return each.known.numbers; });
   }
 
+  // Whether the trace may have such rows, as far as that shows without reading it.
+  static bool MayHave(StatsBy by, Trace* trace) {
+    if (by == StatsBy::kLine) return HasStacks(*trace);
+    if (by == StatsBy::kStep) {
+      const std::vector<ProcessInfo>& processes = trace->processes();
+      return std::any_of(processes.begin(), processes.end(),
+                         [](const ProcessInfo& each) { return !each.closed || TellsOfSteps(each.known); });
+    }
+    if (by != StatsBy::kModule) return true;
+    for (ConfigId id = 0; id < trace->config_count(); ++id) {
+      if (!ModuleLabelOf(trace->identity(id)).empty()) return true;
+    }
+    return false;
+  }
+
   absl::Status ReadRows(const Listing& listing, size_t number, Rows* rows) {
+    if (!MayHave(listing.by, traces_[number].trace)) return absl::OkStatus();
     const std::vector<StatsTrace> traces = {traces_[number]};
     StatsOptions options;
     options.grouping.by = listing.by;
@@ -133,7 +154,7 @@ class TablesReader {
     for (const StatsTable::LongStep& step : stats.long_steps) long_steps.insert(step.name);
     const std::string prefix = number == 0 ? "" : "b_";
     for (const StatsRow& row : stats.rows) {
-      const int level = stats.grouping->by_level ? row.level : -1;
+      const int level = stats.grouping->by_level ? row.level : PlacesLevel(listing.by, number);
       const uint32_t at = RowOf(level, row.text_label, rows);
       if (!row.identity.empty()) rows_of_config_[number][row.identity] = at;
       rows->in_traces[at] |= 1 << number;
@@ -270,9 +291,8 @@ class TablesReader {
     rows_[table].facets[row][kind].push_back(result_.facets.Value(kind, text));
   }
 
-  // A function whose lines have other numbers in B, as many as in A, has the same lines; also if its file is in another
-  // folder.
-  void MatchMovedLines(Rows* rows) {
+  // The lines of a function in both traces. Also if the file is in another folder.
+  void MatchLines(Rows* rows) {
     MatchLines(rows, [](const std::string& place) { return place; });
     MatchLines(rows, [](const std::string& place) {
       const size_t folder = place.substr(0, place.find('\n')).rfind('/');
@@ -286,22 +306,79 @@ class TablesReader {
     const std::set<uint32_t> moved(rows->moved.begin(), rows->moved.end());
     std::map<std::string, std::array<std::vector<uint32_t>, 2>> alone;
     for (uint32_t row = 0; row < rows->table.rows(); ++row) {
-      const uint8_t in = rows->in_traces[row];
-      const std::string& place = rows->place[row].first;
-      if (in != 3 && !moved.contains(row) && !place.empty() && place != "\n") {
-        alone[key(place)][in - 1].push_back(row);
+      if (rows->in_traces[row] != 3 && !moved.contains(row)) {
+        alone[key(rows->place[row].first)][rows->in_traces[row] - 1].push_back(row);
       }
     }
     for (auto& [place, of_traces] : alone) {
       auto& [a, b] = of_traces;
-      if (a.size() != b.size()) continue;
       const auto by_number = [rows](uint32_t left, uint32_t right) {
         return rows->place[left].second < rows->place[right].second;
       };
       std::sort(a.begin(), a.end(), by_number);
       std::sort(b.begin(), b.end(), by_number);
-      for (size_t i = 0; i < a.size(); ++i) Merge(b[i], a[i], rows);
+      for (const auto& [line_a, line_b] : Pairs(a, b, *rows)) Merge(line_b, line_a, rows);
     }
+  }
+
+  // Of the lines of a function, by number: if the numbers are the same, these; else as many as possible that call as
+  // often, as many APIs in as many configs, in the same order. If these have not moved, others of one number, too.
+  static std::vector<std::pair<uint32_t, uint32_t>> Pairs(const std::vector<uint32_t>& a,
+                                                          const std::vector<uint32_t>& b, const Rows& rows) {
+    const auto number = [&rows](uint32_t row) { return rows.place[row].second; };
+    std::vector<std::pair<uint32_t, uint32_t>> pairs;
+    if (!std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [&](uint32_t left, uint32_t right) { return number(left) == number(right); })) {
+      pairs = AlikePairs(a, b, rows.table);
+    }
+    if (!std::all_of(pairs.begin(), pairs.end(),
+                     [&](const auto& pair) { return number(pair.first) == number(pair.second); })) {
+      return pairs;
+    }
+    pairs.clear();
+    for (size_t i = 0, k = 0; i < a.size() && k < b.size();) {
+      if (number(a[i]) == number(b[k])) {
+        pairs.emplace_back(a[i++], b[k++]);
+      } else {
+        number(a[i]) < number(b[k]) ? ++i : ++k;
+      }
+    }
+    return pairs;
+  }
+
+  // Longest common subsequence.
+  static std::vector<std::pair<uint32_t, uint32_t>> AlikePairs(const std::vector<uint32_t>& a,
+                                                               const std::vector<uint32_t>& b, const PageTable& table) {
+    std::vector<std::pair<uint32_t, uint32_t>> pairs;
+    constexpr size_t kMostCells = 4'000'000;
+    if (a.size() * b.size() > kMostCells) return pairs;
+    const auto alike = [&table](uint32_t row_a, uint32_t row_b) {
+      for (const char* const measure : {"calls", "configs", "apis"}) {
+        const std::vector<double>* const of_a = table.Measure(measure);
+        const std::vector<double>* const of_b = table.Measure(absl::StrCat("b_", measure));
+        if (of_a == nullptr || of_b == nullptr || row_a >= of_a->size() || row_b >= of_b->size()) return false;
+        if ((*of_a)[row_a] != (*of_b)[row_b]) return false;
+      }
+      return true;
+    };
+    const size_t width = b.size() + 1;
+    std::vector<uint32_t> longest((a.size() + 1) * width);  // of what follows in both
+    for (size_t i = a.size(); i-- > 0;) {
+      for (size_t k = b.size(); k-- > 0;) {
+        longest[i * width + k] = alike(a[i], b[k]) ? longest[(i + 1) * width + k + 1] + 1
+                                                   : std::max(longest[(i + 1) * width + k], longest[i * width + k + 1]);
+      }
+    }
+    for (size_t i = 0, k = 0; i < a.size() && k < b.size();) {
+      if (alike(a[i], b[k])) {
+        pairs.emplace_back(a[i++], b[k++]);
+      } else if (longest[(i + 1) * width + k] >= longest[i * width + k + 1]) {
+        ++i;
+      } else {
+        ++k;
+      }
+    }
+    return pairs;
   }
 
   static void Merge(uint32_t from, uint32_t into, Rows* rows) {
@@ -312,8 +389,10 @@ class TablesReader {
       }
     }
     std::string& text = rows->table.texts[into];
-    const size_t in = std::min(text.find(" in "), text.size());
-    text.insert(in, absl::StrCat(" (B: ", static_cast<uint64_t>(rows->place[from].second), ")"));
+    if (rows->place[from].second != rows->place[into].second) {
+      const size_t in = std::min(text.find(" in "), text.size());
+      text.insert(in, absl::StrCat(" (B: ", static_cast<uint64_t>(rows->place[from].second), ")"));
+    }
     for (auto& [key, number] : rows->numbers) {
       if (number == from) number = into;
     }
@@ -457,12 +536,12 @@ class TablesReader {
       of_place.emplace_back(line_kind,
                             result_.facets.Value(line_kind, IsSomewhere(line) ? PlaceText(trace, *line) : ""));
     }
-    const auto row_of = [](const StatsPlace* place, const Rows& rows) {
-      const auto at = place == nullptr ? rows.numbers.end() : rows.numbers.find({-1, place->text});
+    const auto row_of = [trace](const StatsPlace* place, StatsBy by, const Rows& rows) {
+      const auto at = place == nullptr ? rows.numbers.end() : rows.numbers.find({PlacesLevel(by, trace), place->text});
       return at == rows.numbers.end() ? UINT32_MAX : at->second;
     };
-    const std::pair<size_t, uint32_t> rows_of_place[] = {{kModules, row_of(module, rows_[kModules])},
-                                                         {kLines, row_of(line, rows_[kLines])}};
+    const std::pair<size_t, uint32_t> rows_of_place[] = {{kModules, row_of(module, StatsBy::kModule, rows_[kModules])},
+                                                         {kLines, row_of(line, StatsBy::kLine, rows_[kLines])}};
     for (const auto& [table, row] : rows_of_place) {
       if (row == UINT32_MAX) continue;
       for (const auto& [kind, value] : of_place) Add(value, &rows_[table].facets[row][kind]);

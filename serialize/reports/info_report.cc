@@ -97,9 +97,9 @@ class InfoReport {
         facts_(GatherFacts(trace)) {}
 
   std::string Json(const std::string& format) const {
-    if (format.empty()) return DumpPrettyJson(info_);
     ordered_json info = info_;
-    info["format"] = format;
+    info["complete"] = Completeness();
+    if (!format.empty()) info["format"] = format;
     return DumpPrettyJson(info);
   }
 
@@ -120,7 +120,8 @@ class InfoReport {
     Order();
     Counts();
     Graphs(path);
-    Completeness();
+    std::string label = "complete";
+    for (const std::string& line : Completeness()) Line(std::exchange(label, ""), line);
     if (facts_.open_calls > 0) {
       Line("open", absl::StrCat(Counted(facts_.open_calls, "call", "calls"), " never returned (", CommandName(),
                                 " info --open ", path == "-" ? path : ShellQuote(path), " shows them)"));
@@ -191,7 +192,8 @@ class InfoReport {
                       path == "-" ? path : ShellQuote(path), " shows them)"));
   }
 
-  void Completeness() {
+  // "yes ...", "no: ..." or "unknown: ...", and further lines.
+  std::vector<std::string> Completeness() const {
     std::vector<std::string> ranks;
     if (IsMerged(trace_)) ranks = RankSentences(FindRankGaps(trace_.processes()));
     std::vector<std::string> lines = DescribeCompleteness(facts_, CountCapped(trace_, statistics_), ranks);
@@ -199,8 +201,7 @@ class InfoReport {
     const std::string other = OtherThanComplete();
     if (yes && !other.empty()) lines[0] = other;
     if (!yes && !other.empty() && !other.starts_with("yes")) lines.insert(lines.begin(), other);
-    std::string label = "complete";
-    for (const std::string& line : lines) Line(std::exchange(label, ""), line);
+    return lines;
   }
 
   // The answer for traces whose missing calls are not counted: files of other tools, and results of `filter`. Empty for

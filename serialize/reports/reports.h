@@ -374,7 +374,7 @@ struct TreeOptions {
 absl::Status WriteTree(Trace* trace, const TreeOptions& options, std::ostream* out);
 
 struct InfoOptions {
-  bool json = false;  // the object of run.json, else text
+  bool json = false;  // the object of run.json, with "complete", the text's lines about that; else text
   // The trace's format, if it is not a log.
   std::string format = {};
 };

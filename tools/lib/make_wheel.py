@@ -74,7 +74,9 @@ def main():
     info = f"torchtrace-{version}.dist-info"
 
     files = {f"torchtrace-{version}.data/scripts/torchtrace": executable}
-    for source in sorted((runtime / "torchtrace").rglob("*.py")):
+    for source in sorted((runtime / "torchtrace").rglob("*")):
+        if source.suffix not in (".py", ".pyi", ".typed"):
+            continue
         files[str(source.relative_to(runtime))] = source
     needed = {}
     for module in [*(runtime / name for name in RUNTIME), *sorted(args.module)]:

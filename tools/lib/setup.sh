@@ -195,7 +195,7 @@ setup_test_env() {
     pip_install pip-hta --no-deps -r "$ROOT/tools/requirements-hta.txt"
     printf '%s\n' "$wanted" >"$stamp"
   fi
-  setup_buildifier
+  setup_node
 }
 
 # PaddlePaddle, in an environment without torch: what the tests of its dialect trace.
@@ -235,17 +235,19 @@ setup_fidelity() {
 
 BUILDIFIER_VERSION=8.2.1
 BUILDIFIER=$BUILD_DIR/node/node_modules/.bin/buildifier
-setup_buildifier() {
-  local stamp=$BUILD_DIR/node/version
-  [[ -x $BUILDIFIER && -f $stamp && $(<"$stamp") == "$BUILDIFIER_VERSION" ]] && return
+# Checks programs that use the package (python/read_test.py).
+PYRIGHT_VERSION=1.1.414
+setup_node() {
+  local stamp=$BUILD_DIR/node/version versions="$BUILDIFIER_VERSION $PYRIGHT_VERSION"
+  [[ -x $BUILDIFIER && -f $stamp && $(<"$stamp") == "$versions" ]] && return
   command -v npm >/dev/null || setup_packages "$TEST_PACKAGES"
-  say "setup: installing buildifier into .build/node"
+  say "setup: installing buildifier and pyright into .build/node"
   mkdir -p "$BUILD_DIR/node"
   # Its cache stays here as well: the home folder may be missing or read only.
   logged npm npm install --prefix "$BUILD_DIR/node" --cache "$BUILD_DIR/node/cache" \
-    --no-audit --no-fund --no-save "@bazel/buildifier@$BUILDIFIER_VERSION" ||
-    die "setup: could not install buildifier with npm"
-  echo "$BUILDIFIER_VERSION" >"$stamp"
+    --no-audit --no-fund --no-save "@bazel/buildifier@$BUILDIFIER_VERSION" "pyright@$PYRIGHT_VERSION" ||
+    die "setup: could not install buildifier and pyright with npm"
+  echo "$versions" >"$stamp"
 }
 
 # bazel [STARTUP_OPTION...] COMMAND...: in the checkout, never holding a lock: the
@@ -369,10 +371,10 @@ _stamp_runtime() {
 # The Python package, and no file that is no longer part of it.
 _install_package() {
   local file
-  for file in "$1"/*.py; do
+  for file in "$1"/*.py "$1"/*.pyi; do
     [[ ! -e $file || -e $ROOT/python/torchtrace/${file##*/} ]] || rm -f "$file"
   done
-  for file in "$ROOT"/python/torchtrace/*.py; do
+  for file in "$ROOT"/python/torchtrace/{*.py,*.pyi,py.typed}; do
     install_file "$file" "$1/${file##*/}"
   done
   install_file "$ROOT/dialects/torch/common/api_names.py" "$1/_torch_names.py"

@@ -18,6 +18,7 @@ import torch, torchtrace
 print(torchtrace.__file__)
 with torchtrace.trace("out", levels=[1, 2]):
     torch.ones(2).relu()
+print(torchtrace.read("out").stats()["api"])
 """
 
 
@@ -61,6 +62,12 @@ def test_the_module(environment, tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
     out = execute(environment / "bin/python3", "script.py", cwd=tmp_path)
     assert out.startswith(str(environment / "lib"))
+    assert "torch.Tensor.relu" in out.splitlines()[1]
+    package = Path(out.splitlines()[0]).parent
+    assert (package / "py.typed").exists() and {file.name for file in package.glob("*.pyi")} == {
+        "__init__.pyi",
+        "_native.pyi",
+    }
     assert "aten::relu" in (tmp_path / "out/api_apis.txt").read_text()
 
 
