@@ -14,7 +14,9 @@
 #include "cmd/cli/output.h"
 #include "cmd/export_in_python.h"
 #include "cmd/reading/reading_options.h"
+#include "cmd/table_facts_of_verbs.h"
 #include "serialize/base/text.h"
+#include "serialize/configs/family_ranges.h"
 #include "serialize/configs/folding.h"
 #include "serialize/configs/generalize.h"
 #include "serialize/export/exporter.h"
@@ -29,12 +31,14 @@ constexpr char kDedupFooter[] =
     "  torchtrace dedup out                               the lines of out/api_configs.txt\n"
     "  torchtrace dedup rank* --ignore device --counts    over several traces\n"
     "  torchtrace dedup out --for tests -o tests.txt      without the numbers of optimizers and the like\n"
-    "  torchtrace dedup out --generalize -o configs.yaml --audit audit.json";
+    "  torchtrace dedup out --generalize -o configs.yaml --audit audit.json\n"
+    "  torchtrace dedup out --ranges                      the sizes that each API was called with";
 
 struct DedupArguments {
   std::vector<std::string> paths;
   std::string output, format, audit, python;
   bool force = false, quiet = false, all = false, counts = false, provenance = false, generalize = false;
+  bool ranges = false;
   std::vector<std::string> ignore;
   std::string purpose;
   uint64_t keep_first = 0;
@@ -69,6 +73,19 @@ absl::Status CheckArguments(const DedupArguments& arguments, const Exporter& exp
   // Tables always have a column of counts.
   if (arguments.counts && exporter.name != std::string_view("text") && !exporter.HoldsTables()) {
     return absl::InvalidArgumentError(absl::StrCat("--counts is for text and tables, not for ", exporter.name));
+  }
+  if (arguments.ranges) {
+    const std::string_view name = exporter.name;
+    const char* const other = arguments.generalize   ? "--generalize"
+                              : arguments.provenance ? "--provenance"
+                              : arguments.counts     ? "--counts"
+                                                     : nullptr;
+    if (other != nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat("--ranges shows families, with their calls: leave out ", other));
+    }
+    if (name != "text" && name != "json") {
+      return absl::InvalidArgumentError(absl::StrCat("--ranges is for text and json, not for ", exporter.name));
+    }
   }
   if (arguments.provenance && !HoldsProvenance(exporter)) {
     return absl::InvalidArgumentError(
@@ -143,6 +160,10 @@ int RunDedup(const std::vector<std::string>& args) {
       ->option_text("N")
       ->check(IsCount())
       ->group("Choosing");
+  app->add_flag("--ranges", arguments.ranges,
+                "Instead of configs that differ only in sizes and numbers, show once how small and how large each was "
+                "(text and json)")
+      ->group("Choosing");
   Option* const generalize =
       app->add_flag("--generalize", arguments.generalize,
                     "Of configs that differ only in sizes and numbers, keep a subset that covers what matters")
@@ -213,12 +234,19 @@ int RunDedup(const std::vector<std::string>& args) {
     if (!done.ok()) return audit == nullptr ? Fail(kExitTrouble, done) : audit->Finish(done);
   }
 
+  const std::unique_ptr<TableFacts> facts = MakeTableFacts();
   DedupOutput output;
   output.exporter = &exporter;
   output.counts = arguments.counts;
   output.provenance = arguments.provenance;
-  const absl::StatusOr<std::vector<std::string>> notes =
-      WriteDedup(configs, dedup.sources(), output, &(*out)->stream());
+  output.facts = facts.get();
+  absl::StatusOr<std::vector<std::string>> notes = std::vector<std::string>();
+  if (!arguments.ranges) {
+    notes = WriteDedup(configs, dedup.sources(), output, &(*out)->stream());
+  } else if (absl::Status s = WriteRanges(configs, exporter.name == std::string_view("json"), &(*out)->stream());
+             !s.ok()) {
+    notes = s;
+  }
   if (audit != nullptr) {
     if (absl::Status s = audit->Flush(); !s.ok()) return Fail(kExitTrouble, s);
   }

@@ -21,6 +21,7 @@
 #include "cmd/export_in_python.h"
 #include "cmd/export_series.h"
 #include "cmd/reading/reading_options.h"
+#include "cmd/table_facts_of_verbs.h"
 #include "replay/code.h"
 #include "replay/replay.h"
 #include "serialize/base/matching.h"
@@ -133,8 +134,12 @@ absl::Status WriteConfigs(const ExportArguments& arguments, std::ostream* out, R
   const absl::StatusOr<std::unique_ptr<ConfigSink>> sink =
       MakeConfigSink(*arguments.exporter, out, OptionsFor(arguments, "configs"));
   if (!sink.ok()) return sink.status();
-  const absl::Status exported =
-      ExportConfigs(Traces(arguments, notes), arguments.filter, *arguments.exporter, sink->get());
+  const std::unique_ptr<TableFacts> facts = MakeTableFacts();
+  const absl::Status exported = ExportConfigs(Traces(arguments, notes),
+                                              {.filter = arguments.filter,
+                                               .selection = arguments.selection,
+                                               .facts = arguments.exporter->HoldsTables() ? facts.get() : nullptr},
+                                              *arguments.exporter, sink->get());
   if (!exported.ok()) return exported;
   if (absl::Status s = (*sink)->Finish(); !s.ok()) return s;
   notes->Add((*sink)->notes());
@@ -148,6 +153,8 @@ absl::Status WriteCalls(const ExportArguments& arguments, const WritesTables& fo
   if (!table.ok()) return table.status();
   CallExportOptions options;
   options.selection = arguments.selection;
+  const std::unique_ptr<TableFacts> facts = MakeTableFacts();
+  options.facts = facts.get();
   for (const LabelledTrace& labelled : Traces(arguments, notes)) {
     const absl::StatusOr<std::unique_ptr<Trace>> trace = labelled.open();
     if (!trace.ok()) return trace.status();
@@ -313,8 +320,9 @@ int RunExport(const std::vector<std::string>& all_args) {
   if (absl::Status s = arguments.calls.CheckNames(arguments.paths, &progress); !s.ok()) return Fail(kExitTrouble, s);
   const bool of_configs = !calls && arguments.exporter->HoldsConfigs();
   arguments.open = [&](const std::string& path) {
-    // Exports of calls select them later, since they show how calls relate to the others.
-    return of_configs ? arguments.calls.Open(path, &progress) : progress.Open(path);
+    // What shows how calls relate to the others selects them later.
+    return of_configs && arguments.exporter->provenance != Provenance::kAlways ? arguments.calls.Open(path, &progress)
+                                                                               : progress.Open(path);
   };
   if (in_series != nullptr) return WriteSeries(arguments, *in_series, series, force);
 

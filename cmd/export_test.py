@@ -21,11 +21,13 @@ LOGS = sorted((tool.ROOT / "testdata/logs").glob("*/*.ttlog"))
 LISTED = [log for log in LOGS if log.stem != "counts"]
 SAMPLE = tool.ROOT / "testdata/logs/v1/sample.ttlog"
 CONFIG_COLUMNS = (
-    "level api config args kwargs shapes dtypes calls time_ns trace host pid rank".split()
-)
+    "level api config args kwargs shapes dtypes calls time_ns trace host pid rank "
+    "module file line tags step M N K flops bytes device_ns first_call"
+).split()
 CALL_COLUMNS = (
     "call parent depth level api config args kwargs shapes dtypes start_ns duration_ns outcome "
-    "exception process thread trace host pid rank file line tags device_ns"
+    "exception process thread trace host pid rank file line tags device_ns "
+    "module step M N K flops bytes"
 ).split()
 
 
@@ -204,7 +206,7 @@ def test_a_trace_may_be_called_as_a_format(tmp_path):
     [
         ((SAMPLE,), "no format: name one (text, yaml, "),
         ((SAMPLE, "-o", "x"), "'x' has no known suffix: expected .txt, .yaml, "),
-        ((SAMPLE, "-o", "x.xlsx"), ".parquet, .html, .folded"),
+        ((SAMPLE, "-o", "x.xlsx"), ".perfetto-trace, .html, .folded"),
         ((SAMPLE, "-o", "x.json", "--calls"), "x.json: which .json? Name the format "),
         ((), "TRACE is required"),
         ((SAMPLE, "chrome"), f"before the traces: torchtrace export chrome {SAMPLE}"),

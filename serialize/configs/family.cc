@@ -11,11 +11,15 @@
 namespace torchtrace {
 namespace {
 
+// No program has this number, and the config that is searched for it has no other ones.
+constexpr int64_t kFirstMark = 6'148'914'691'236'000'000;
+
 // Walks a config in the order of its text, collects its numbers and replaces them by placeholders.
 class Masker {
  public:
-  // Either may be null.
-  Masker(FamilyMember* member, FamilyNames* names) : member_(member), names_(names) {}
+  // Either may be null. `numbered`: the placeholders are kFirstMark and the numbers after it.
+  Masker(FamilyMember* member, FamilyNames* names, bool numbered = false)
+      : member_(member), names_(names), numbered_(numbered) {}
 
   void Mask(Config* config) {
     for (size_t i = 0; i < config->args.size(); ++i) {
@@ -33,16 +37,16 @@ class Masker {
     switch (value->tag) {
       case ValueTag::kInt:
         Add({.kind = FamilyNumber::kInt, .integer = value->integer});
-        *value = AnyValue();
+        *value = Placeholder();
         return;
       case ValueTag::kFloat:
         Add({.kind = FamilyNumber::kFloat, .real = value->real});
-        *value = AnyValue();
+        *value = Placeholder();
         return;
       case ValueTag::kSymbol:
         if (value->text != "SymInt" && value->text != "SymFloat") return;
         Add({.kind = value->text == "SymInt" ? FamilyNumber::kInt : FamilyNumber::kFloat, .symbolic = true});
-        *value = AnyValue();
+        *value = Placeholder();
         return;
       case ValueTag::kTensor:
         if ((value->tensor_bits & kTensorShapeUnknown) != 0) return;
@@ -58,7 +62,7 @@ class Masker {
         // Only a damaged log has larger ones; leaves them unchanged.
         if (value->whole > INT64_MAX) return;
         Add({.kind = FamilyNumber::kSize, .integer = static_cast<int64_t>(value->whole)}, ".nbytes");
-        value->whole = kAnyBytes;
+        value->whole = numbered_ ? static_cast<uint64_t>(LastMark()) : kAnyBytes;
         return;
       case ValueTag::kSize:
         return MaskItems(value, FamilyNumber::kSize);
@@ -102,8 +106,18 @@ class Masker {
       const bool known = dim.has_value() && *dim != kAnySize;
       Add({.kind = kind, .symbolic = !known, .integer = known ? *dim : 0},
           names_ == nullptr ? "" : absl::StrCat(name, "[", i, "]"));
-      dim = kAnySize;
+      dim = numbered_ ? LastMark() : kAnySize;
     }
+  }
+
+  // Of the number that was added last.
+  int64_t LastMark() const { return kFirstMark + static_cast<int64_t>(count_) - 1; }
+  Value Placeholder() const {
+    if (!numbered_) return AnyValue();
+    Value value;
+    value.tag = ValueTag::kInt;
+    value.integer = LastMark();
+    return value;
   }
 
   void Add(FamilyNumber number, const std::string& step = "") {
@@ -120,6 +134,7 @@ class Masker {
 
   FamilyMember* const member_;
   FamilyNames* const names_;
+  const bool numbered_;
   FamilyNumber::Kind int_kind_ = FamilyNumber::kInt;
   size_t count_ = 0;
   std::string path_;
@@ -144,6 +159,22 @@ std::string FormatFamily(const Config& member) {
   Config masked = member;
   Masker(nullptr, nullptr).Mask(&masked);
   return FormatConfig(masked);
+}
+
+std::string FormatFamily(const Config& member, const std::vector<std::string>& numbers) {
+  Config masked = member;
+  Masker(nullptr, nullptr, /*numbered=*/true).Mask(&masked);
+  const std::string marked = FormatConfig(masked);
+  std::string text;
+  size_t begin = 0;
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const std::string mark = std::to_string(kFirstMark + static_cast<int64_t>(i));
+    const size_t at = marked.find(mark, begin);
+    if (at == std::string::npos) continue;
+    text.append(marked, begin, at - begin).append(numbers[i]);
+    begin = at + mark.size();
+  }
+  return text.append(marked, begin);
 }
 
 FamilyNames NameFamily(const Config& member) {

@@ -49,6 +49,8 @@ FamilyMember FindFamily(const Config& config);
 // torch.add(Tensor([*, *], "float32"), Tensor([*, *], "float32"), alpha=*).
 // Different families have different texts, unless they differ only in their level.
 std::string FormatFamily(const Config& member);
+// The same with these texts for FindFamily's numbers.
+std::string FormatFamily(const Config& member, const std::vector<std::string>& numbers);
 
 // Names for each of FindFamily's numbers and tensors:
 // `args[0].shape[1]`, `alpha`, `args[1][2]`; `args[0]`.

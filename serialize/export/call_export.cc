@@ -6,10 +6,10 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
-#include "nlohmann/json.hpp"
 #include "serialize/export/exporter.h"
 #include "serialize/export/exports.h"
+#include "serialize/export/table_facts.h"
+#include "serialize/export/tag_texts.h"
 #include "serialize/forms/forms.h"
 #include "serialize/forms/trace_lines.h"
 #include "serialize/model/config.h"
@@ -45,6 +45,13 @@ enum CallColumn : uint8_t {
   kLine,
   kTags,
   kDevice,
+  kModule,
+  kStep,
+  kSizeM,
+  kSizeN,
+  kSizeK,
+  kFlops,
+  kBytes,
   kCallColumns,
 };
 
@@ -59,11 +66,14 @@ struct Pending {
   int64_t exception = kNullCell;
   ConfigId config = kLostId;
   StackId stack = kNoStack;
+  int64_t module = kNullCell;
+  int64_t step = kNullCell;
   uint32_t tags = kNoTags;
   uint32_t process = 0;
   uint32_t thread = 0;
   uint32_t depth = 0;
   bool wanted = false;
+  bool returned = false;
 };
 
 class CallExport {
@@ -74,6 +84,8 @@ class CallExport {
         options_(options),
         table_(table),
         stack_text_(*trace),
+        tag_texts_(trace),
+        steps_(trace),
         selected_(trace, options.selection),
         returned_(table->Intern("returned")),
         raised_(table->Intern("raised")),
@@ -83,6 +95,10 @@ class CallExport {
   absl::Status Run() {
     if (absl::Status s = selected_.Prepare(); !s.ok()) return s;
     if (absl::Status s = device_times_.Prepare(trace_); !s.ok()) return s;
+    if (options_.facts != nullptr) {
+      if (absl::Status s = trace_->Count().status(); !s.ok()) return s;
+      options_.facts->Begin(*trace_);
+    }
     const absl::Status read = trace_->Read([this](const CallRecord& call) -> absl::Status {
       device_ns_ = device_times_.Take(call).value_or(kNullCell);
       return call.kind == CallRecord::kEnter ? Enter(call) : End(call);
@@ -105,6 +121,7 @@ class CallExport {
     int64_t api = 0;
     int64_t config = 0;
     std::vector<int64_t> arguments;
+    SizeCells sizes;
   };
   struct ProcessCells {
     int64_t process = kNullCell;
@@ -126,6 +143,7 @@ class CallExport {
     cells.api = table_->Intern(FormatApi(parsed.api));
     cells.config = table_->Intern(FormatConfig(parsed));
     cells.arguments = ArgumentCells(parsed, table_);
+    if (options_.facts != nullptr) cells.sizes = options_.facts->SizesOf(parsed);
     return cells;
   }
 
@@ -139,16 +157,7 @@ class CallExport {
     return files_[line];
   }
 
-  // Tags in a damaged log may not be JSON, but the column must be.
-  int64_t CellOfTags(uint32_t tags) {
-    if (tags == kNoTags) return kNullCell;
-    const auto [at, fresh] = tags_.try_emplace(tags, kNullCell);
-    if (!fresh) return at->second;
-    const std::string text(trace_->tags(tags));
-    nlohmann::ordered_json json = nlohmann::ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
-    if (json.is_discarded()) json = text;
-    return at->second = table_->Intern(DumpJson(json));
-  }
+  int64_t CellOfText(std::string_view text) { return text.empty() ? kNullCell : table_->Intern(text); }
 
   const ProcessCells& CellsOfProcess(uint32_t process) {
     while (processes_.size() <= process) {
@@ -176,6 +185,8 @@ class CallExport {
     call.depth = record.depth;
     call.stack = record.stack;
     call.tags = record.tags;
+    call.step = steps_.Of(record);
+    if (options_.facts != nullptr) call.module = CellOfText(options_.facts->ModuleOf(record));
     call.wanted = selected_.Wants(record);
     if (absl::Status s = WriteEnded(); !s.ok() || waiting_.size() <= options_.max_waiting_calls) return s;
     late_.emplace(waiting_.front().call, waiting_.front());
@@ -204,6 +215,7 @@ class CallExport {
     call->duration_ns = record.duration_ns;
     call->device_ns = device_ns_;
     call->outcome = raised ? raised_ : returned_;
+    call->returned = !raised;
     if (raised && !record.exception.empty()) call->exception = table_->Intern(record.exception);
   }
 
@@ -244,8 +256,15 @@ class CallExport {
       row_[kFile] = CellOfFile(line);
       if (trace_->stacks().line(line).line > 0) row_[kLine] = trace_->stacks().line(line).line;
     }
-    row_[kTags] = CellOfTags(call.tags);
+    row_[kTags] = CellOfText(tag_texts_.Of(call.tags));
     row_[kDevice] = call.device_ns;
+    row_[kModule] = call.module;
+    row_[kStep] = call.step;
+    row_[kSizeM] = config.sizes.m;
+    row_[kSizeN] = config.sizes.n;
+    row_[kSizeK] = config.sizes.k;
+    row_[kFlops] = call.returned ? CostCell(config.sizes.cost.flops) : kNullCell;
+    row_[kBytes] = call.returned ? CostCell(config.sizes.cost.bytes) : kNullCell;
     return table_->Add(row_);
   }
 
@@ -254,6 +273,8 @@ class CallExport {
   const CallExportOptions& options_;
   TableWriter* const table_;
   const StackText stack_text_;
+  TagTexts tag_texts_;
+  StepCells steps_;
   SelectedCalls selected_;
   DeviceTimesOfCalls device_times_;
   int64_t device_ns_ = kNullCell;  // of the call that ends
@@ -263,23 +284,45 @@ class CallExport {
   std::vector<ConfigCells> configs_;     // by ConfigId
   std::vector<ProcessCells> processes_;  // by index
   std::vector<int64_t> files_;           // by LineId
-  absl::flat_hash_map<uint32_t, int64_t> tags_;
-  std::deque<Pending> waiting_;       // in program order, without gaps
-  std::map<uint64_t, Pending> late_;  // open for longer, by number
+  std::deque<Pending> waiting_;          // in program order, without gaps
+  std::map<uint64_t, Pending> late_;     // open for longer, by number
   std::vector<int64_t> row_;
 };
 
 }  // namespace
 
 std::vector<Column> CallColumns() {
-  return {{"call", ColumnType::kCounter}, {"parent", ColumnType::kCounter},   {"depth", ColumnType::kInt},
-          {"level", ColumnType::kInt},    {"api", ColumnType::kText},         {"config", ColumnType::kText},
-          {"args", ColumnType::kJson},    {"kwargs", ColumnType::kJson},      {"shapes", ColumnType::kJson},
-          {"dtypes", ColumnType::kJson},  {"start_ns", ColumnType::kCounter}, {"duration_ns", ColumnType::kCounter},
-          {"outcome", ColumnType::kText}, {"exception", ColumnType::kText},   {"process", ColumnType::kText},
-          {"thread", ColumnType::kInt},   {"trace", ColumnType::kText},       {"host", ColumnType::kText},
-          {"pid", ColumnType::kInt},      {"rank", ColumnType::kInt},         {"file", ColumnType::kText},
-          {"line", ColumnType::kInt},     {"tags", ColumnType::kJson},        {"device_ns", ColumnType::kCounter}};
+  return {{"call", ColumnType::kCounter},
+          {"parent", ColumnType::kCounter},
+          {"depth", ColumnType::kInt},
+          {"level", ColumnType::kInt},
+          {"api", ColumnType::kText},
+          {"config", ColumnType::kText},
+          {"args", ColumnType::kJson},
+          {"kwargs", ColumnType::kJson},
+          {"shapes", ColumnType::kJson},
+          {"dtypes", ColumnType::kJson},
+          {"start_ns", ColumnType::kCounter},
+          {"duration_ns", ColumnType::kCounter},
+          {"outcome", ColumnType::kText},
+          {"exception", ColumnType::kText},
+          {"process", ColumnType::kText},
+          {"thread", ColumnType::kInt},
+          {"trace", ColumnType::kText},
+          {"host", ColumnType::kText},
+          {"pid", ColumnType::kInt},
+          {"rank", ColumnType::kInt},
+          {"file", ColumnType::kText},
+          {"line", ColumnType::kInt},
+          {"tags", ColumnType::kJson},
+          {"device_ns", ColumnType::kCounter},
+          {"module", ColumnType::kText},
+          {"step", ColumnType::kInt},
+          {"M", ColumnType::kInt},
+          {"N", ColumnType::kInt},
+          {"K", ColumnType::kInt},
+          {"flops", ColumnType::kInt},
+          {"bytes", ColumnType::kInt}};
 }
 
 absl::Status ExportTimeline(const std::vector<LabelledTrace>& traces, const CallSelection& selection, CallSink* sink) {

@@ -20,6 +20,7 @@
 #include "serialize/export/exporter.h"
 #include "serialize/export/exports.h"
 #include "serialize/export/list_writer.h"
+#include "serialize/export/span_tracks.h"
 #include "serialize/forms/call_labels.h"
 #include "serialize/forms/forms.h"
 #include "serialize/log/log_metadata.h"
@@ -119,6 +120,7 @@ struct Spelled {
   bool operator_call = false;
   std::string head;       // `"cat":"cpu_op","name":"aten::add"`
   std::string arguments;  // with a comma before each
+  std::string module;     // its name, quoted; empty: it is no module's
 };
 
 bool OnCpuAlone(const Trace& trace) {
@@ -150,6 +152,7 @@ class ChromeSink final : public CallSink {
     processes_.clear();
     node_makers_ = NodeMakers<ForwardCall>();
     work_names_.emplace(*trace);
+    spans_.emplace(trace);
     std::vector<ProcessClock> clocks;
     for (const ProcessInfo& info : trace->processes()) {
       if (info.calls > 0 && !info.known.has_clock) {
@@ -177,11 +180,13 @@ class ChromeSink final : public CallSink {
   RecordsShown reads(const Trace& trace) const override { return {.later = HasDeviceTimes(trace)}; }
 
   absl::Status Add(const CallRecord& record) override {
+    if (record.kind != CallRecord::kLater) spans_->Add(record, /*shown=*/true);
     Process& process = processes_[record.process];
     process.last_ns = std::max(process.last_ns, record.time_ns);
     Thread& thread = ThreadOf(record);
     if (record.kind == CallRecord::kEnter) {
-      thread.open.push_back({record.call, record.config, record.time_ns, record.facts, PythonParent(thread)});
+      thread.open.push_back(
+          {record.call, record.config, record.time_ns, record.facts, PythonParent(thread), record.tags});
       if (trace_->shows_later()) thread.recent.Add(record.call, {record.call, record.time_ns});
       if (const ForwardCall* const forward = node_makers_.Find(record.process, record.facts)) {
         thread.open.back().forward = *forward;
@@ -205,6 +210,7 @@ class ChromeSink final : public CallSink {
 
   // What a call launched that isn't shown is of the shown one around it.
   absl::Status AddOther(const CallRecord& record) override {
+    if (record.kind == CallRecord::kEnter) spans_->Add(record, /*shown=*/false);
     if (!trace_->shows_later()) return absl::OkStatus();
     if (record.kind == CallRecord::kEnter) {
       Process& process = processes_[record.process];
@@ -226,6 +232,8 @@ class ChromeSink final : public CallSink {
         }
       }
     }
+    for (const TimelineSpan& span : spans_->Finish()) WriteSpan(span);
+    spans_.reset();
     trace_ = nullptr;
     return out_.Write();
   }
@@ -247,6 +255,7 @@ class ChromeSink final : public CallSink {
     int64_t start_ns;
     RecordFacts facts;
     uint64_t python_parent;  // 0: none
+    uint32_t tags;
     uint64_t python_id = 0;  // 0: not a Python call
     std::optional<ForwardCall> forward = {};
   };
@@ -257,6 +266,9 @@ class ChromeSink final : public CallSink {
   };
   struct Thread {
     std::string place;  // `"pid":1,"tid":2`
+    // The same of tracks beside it; empty: they have no event yet.
+    std::string modules, tags;
+    std::string name;
     std::vector<OpenCall> open;
     RecentCalls<Launcher> recent;
   };
@@ -278,6 +290,7 @@ class ChromeSink final : public CallSink {
     int64_t offset_ns = 0;  // added to get the time of day
     int64_t last_ns = std::numeric_limits<int64_t>::min();
     std::set<int64_t> tids;
+    std::string steps;                   // as Thread::modules
     std::map<uint32_t, Thread> threads;  // by number
     std::map<uint8_t, int64_t> device_pids;
     std::set<std::pair<uint8_t, uint64_t>> streams;  // that have a name
@@ -341,11 +354,10 @@ class ChromeSink final : public CallSink {
     while (!process.tids.insert(tid).second) tid = *process.tids.rbegin() + 1;
     thread.place = absl::StrCat(R"("pid":)", process.pid, R"(,"tid":)", tid);
     out_.BeginItem();
-    const std::string name = info == nullptr || info->name.empty()
-                                 ? absl::StrCat("thread ", record.thread)
-                                 : absl::StrCat("thread ", record.thread, " (", info->name, ")");
+    thread.name = info == nullptr || info->name.empty() ? absl::StrCat("thread ", record.thread)
+                                                        : absl::StrCat("thread ", record.thread, " (", info->name, ")");
     absl::StrAppend(&out_.text, R"({"ph":"M","name":"thread_name","ts":0,)", thread.place, R"(,"args":{"name":)",
-                    QuotedJson(name), "}}");
+                    QuotedJson(thread.name), "}}");
     return thread;
   }
 
@@ -371,7 +383,9 @@ class ChromeSink final : public CallSink {
       const std::string file = KeywordText(config, "file");
       if (!label.empty()) {
         if (!several_models_.has_value()) several_models_ = SeveralModels::In(*trace_);
-        name = absl::StrCat("nn.Module: ", *several_models_ ? label.WholeText() : label.Text());
+        const std::string module_name = *several_models_ ? label.WholeText() : label.Text();
+        spelled.module = QuotedJson(module_name);
+        name = absl::StrCat("nn.Module: ", module_name);
         const auto module =
             module_ids_.try_emplace(absl::StrCat(config.api, " ", label.WholePath()), module_ids_.size()).first;
         spelled.arguments = absl::StrCat(R"(,"Python module id":)", module->second);
@@ -416,8 +430,7 @@ class ChromeSink final : public CallSink {
                     R"(,"Input Strides":)", DumpJson(strides), R"(,"Input Dims":)", DumpJson(dims));
   }
 
-  void WriteEvent(const Process& process, const Thread& thread, const OpenCall& call, int64_t end_ns,
-                  std::string_view outcome) {
+  void WriteEvent(Process& process, Thread& thread, const OpenCall& call, int64_t end_ns, std::string_view outcome) {
     const Spelled& spelled = Spell(call.config);
     const int64_t start_ns = call.start_ns + process.offset_ns - base_ns_;
     out_.BeginItem();
@@ -443,11 +456,39 @@ class ChromeSink final : public CallSink {
                       facts.forward_thread);
     }
     if (facts.id != 0) absl::StrAppend(&out_.text, R"(,"Record function id":)", facts.id);
+    if (const std::string_view tags = spans_->TagsOf(call.tags); !tags.empty()) {
+      absl::StrAppend(&out_.text, R"(,"Tags":)", std::string(tags));
+    }
     absl::StrAppend(&out_.text, spelled.arguments, std::string(outcome), "}}");
     if (call.forward.has_value()) {
       // From a forward call to its backward node.
       WriteArrow("fwdbwd", ++flows_, *call.forward->place, call.forward->start_ns, thread.place, start_ns);
     }
+    if (spelled.module.empty()) return;
+    if (thread.modules.empty()) thread.modules = NewTrack(process, absl::StrCat(thread.name, " modules"));
+    WriteQuotedSlice("module", spelled.module, thread.modules, start_ns, std::max<int64_t>(end_ns - call.start_ns, 0));
+    out_.text += "}}";
+  }
+
+  // A track beside the threads of a process, with a number that no thread has.
+  std::string NewTrack(Process& process, std::string_view name) {
+    constexpr int64_t kAfterThreads = int64_t{1} << 32;
+    int64_t tid = kAfterThreads;
+    while (!process.tids.insert(tid).second) ++tid;
+    Tell("thread_name", process.pid, static_cast<uint64_t>(tid), "name", std::string(name));
+    return absl::StrCat(R"("pid":)", process.pid, R"(,"tid":)", tid);
+  }
+
+  void WriteSpan(const TimelineSpan& span) {
+    Process& process = processes_[span.process];
+    const bool step = span.thread == kNoThread;
+    std::string& place = step ? process.steps : process.threads[span.thread].tags;
+    if (place.empty()) {
+      place = NewTrack(process, step ? "steps" : absl::StrCat(process.threads[span.thread].name, " tags"));
+    }
+    WriteSlice(step ? "user_annotation" : "tags", span.name, place, span.start_ns + process.offset_ns - base_ns_,
+               span.end_ns - span.start_ns);
+    out_.text += "}}";
   }
 
   void WriteArrow(const char* category, uint64_t id, const std::string& from, int64_t from_ns, const std::string& to,
@@ -522,9 +563,12 @@ class ChromeSink final : public CallSink {
   // Up to its arguments.
   void WriteSlice(const char* category, std::string_view name, const std::string& place, int64_t start_ns,
                   int64_t duration_ns) {
+    WriteQuotedSlice(category, QuotedJson(name), place, start_ns, duration_ns);
+  }
+  void WriteQuotedSlice(const char* category, const std::string& name, const std::string& place, int64_t start_ns,
+                        int64_t duration_ns) {
     out_.BeginItem();
-    absl::StrAppend(&out_.text, R"({"ph":"X","cat":")", category, R"(","name":)", QuotedJson(name), ",", place,
-                    ",\"ts\":");
+    absl::StrAppend(&out_.text, R"({"ph":"X","cat":")", category, R"(","name":)", name, ",", place, ",\"ts\":");
     AppendMicroseconds(start_ns);
     out_.text += ",\"dur\":";
     AppendMicroseconds(duration_ns);
@@ -555,6 +599,7 @@ class ChromeSink final : public CallSink {
   std::vector<Spelled> spelled_;        // by ConfigId
   NodeMakers<ForwardCall> node_makers_;
   std::optional<WorkNames> work_names_;
+  std::optional<SpanTracks> spans_;
   std::vector<DeviceWork> work_;  // of the record
 };
 

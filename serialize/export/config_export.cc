@@ -2,13 +2,21 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 
+#include "serialize/base/saturating.h"
 #include "serialize/export/exports.h"
+#include "serialize/export/table_facts.h"
 #include "serialize/export/table_writer.h"
+#include "serialize/export/tag_texts.h"
 #include "serialize/forms/forms.h"
+#include "serialize/forms/trace_lines.h"
 #include "serialize/model/config.h"
+#include "serialize/trace/launched_work.h"
+#include "serialize/where/selected_calls.h"
 
 namespace torchtrace {
 namespace {
@@ -16,7 +24,15 @@ namespace {
 // Of one process.
 struct ConfigTotal {
   uint64_t calls = 0;
+  uint64_t returned = 0;
   int64_t time_ns = 0;
+  int64_t device_ns = kNullCell;
+  // Of its first call.
+  std::string_view module = {};
+  uint64_t first_call = kNoCall;  // kNoCall: the log only counts it
+  int64_t step = kNullCell;
+  uint32_t tags = kNoTags;
+  StackId stack = kNoStack;
 };
 struct ProcessTotals {
   std::vector<ConfigTotal> configs;  // by ConfigId; may be shorter
@@ -41,36 +57,88 @@ class AcceptedConfigs {
   std::vector<int8_t> known_;
 };
 
-absl::Status ExportByProcess(Trace* trace, const std::string& label, const ExportFilter& filter, ConfigSink* sink) {
+// A sum of costs, with limits.
+int64_t TimesCost(const std::optional<double>& of_a_call, uint64_t calls) {
+  if (!of_a_call.has_value()) return kNullCell;
+  return CostCell(*of_a_call * static_cast<double>(calls));
+}
+
+absl::Status ExportByProcess(Trace* trace, const std::string& label, const ConfigExportOptions& options,
+                             ConfigSink* sink) {
+  if (absl::Status s = trace->Count().status(); !s.ok()) return s;
   std::vector<ProcessTotals> processes;
-  AcceptedConfigs accepts(*trace, filter);
-  const absl::Status read = trace->ReadCounted([&](const CallRecord& call) -> absl::Status {
-    if (!accepts(call.config)) return absl::OkStatus();
+  AcceptedConfigs accepts(*trace, options.filter);
+  SelectedCalls selected(trace, options.selection);
+  if (absl::Status s = selected.Prepare(); !s.ok()) return s;
+  DeviceTimesOfCalls device_times;
+  if (absl::Status s = device_times.Prepare(trace); !s.ok()) return s;
+  if (options.facts != nullptr) options.facts->Begin(*trace);
+  StepCells steps(trace);
+  const absl::Status read = ReadFor(options.selection, trace, [&](const CallRecord& call) -> absl::Status {
+    const bool enters = call.kind == CallRecord::kEnter;
+    // Modules and steps follow from all calls, also from those that are left out.
+    const std::string_view module =
+        enters && options.facts != nullptr ? options.facts->ModuleOf(call) : std::string_view();
+    const int64_t step = enters ? steps.Of(call) : kNullCell;
+    const std::optional<int64_t> device_ns = device_times.Take(call);
+    if (!selected.Wants(call) || !accepts(call.config)) return absl::OkStatus();
     if (call.process >= processes.size()) processes.resize(call.process + 1);
     ProcessTotals& process = processes[call.process];
     if (call.config >= process.configs.size()) process.configs.resize(call.config + call.config / 2 + 16);
     ConfigTotal& total = process.configs[call.config];
-    if (call.kind == CallRecord::kEnter) {
-      if (total.calls == 0) process.order.push_back(call.config);
+    if (enters) {
+      if (total.calls == 0) {
+        process.order.push_back(call.config);
+        if (call.thread != kNoThread) total.first_call = call.call;
+        total.module = module;
+        total.step = step;
+        total.tags = call.tags;
+        total.stack = call.stack;
+      }
       total.calls += call.count;
-    } else {
-      total.time_ns += call.total_duration_ns();
+      return absl::OkStatus();
+    }
+    total.time_ns += call.total_duration_ns();
+    if (call.kind == CallRecord::kLeave) total.returned += call.count;
+    if (device_ns.has_value()) {
+      total.device_ns = std::max<int64_t>(total.device_ns, 0);
+      AddSaturating(*device_ns, &total.device_ns);
     }
     return absl::OkStatus();
   });
   if (!read.ok()) return read;
+  TagTexts tags(trace);
+  const StackText stacks(*trace);
   for (size_t i = 0; i < processes.size(); ++i) {
     const ProcessOrigin origin = OriginOf(trace->processes()[i], label);
     for (const ConfigId config : processes[i].order) {
       const ConfigTotal& total = processes[i].configs[config];
-      const absl::Status added = sink->Add({.identity = trace->identity(config),
-                                            .calls = total.calls,
-                                            .time_ns = origin.clock || total.time_ns != 0 ? total.time_ns : -1,
-                                            .trace = origin.label,
-                                            .host = origin.host,
-                                            .pid = origin.pid,
-                                            .rank = origin.rank});
-      if (!added.ok()) return added;
+      ConfigRow row = {.identity = trace->identity(config),
+                       .calls = total.calls,
+                       .time_ns = origin.clock || total.time_ns != 0 ? total.time_ns : -1,
+                       .trace = origin.label,
+                       .host = origin.host,
+                       .pid = origin.pid,
+                       .rank = origin.rank,
+                       .module = total.module,
+                       .tags = tags.Of(total.tags),
+                       .step = total.step,
+                       .device_ns = total.device_ns};
+      if (total.first_call != kNoCall) row.first_call = static_cast<int64_t>(total.first_call);
+      std::string file;
+      if (total.stack != kNoStack) {
+        const StackTable& table = trace->stacks();
+        const StackPlace& place = table.line(table.calling_line(total.stack));
+        file = stacks.File(table.code(place.code).file);
+        row.file = file;
+        if (place.line > 0) row.line = place.line;
+      }
+      if (options.facts != nullptr) {
+        row.sizes = options.facts->SizesOf(ReadableConfig(row.identity));
+        row.flops = TimesCost(row.sizes.cost.flops, total.returned);
+        row.bytes = TimesCost(row.sizes.cost.bytes, total.returned);
+      }
+      if (absl::Status s = sink->Add(row); !s.ok()) return s;
     }
   }
   return absl::OkStatus();
@@ -145,15 +213,15 @@ ProcessOrigin OriginOf(const ProcessInfo& process, const std::string& trace_labe
   return origin;
 }
 
-absl::Status ExportConfigs(const std::vector<LabelledTrace>& traces, const ExportFilter& filter,
+absl::Status ExportConfigs(const std::vector<LabelledTrace>& traces, const ConfigExportOptions& options,
                            const Exporter& exporter, ConfigSink* sink) {
   const bool by_process = exporter.provenance == Provenance::kAlways;
   ConfigSum sum;
   for (const LabelledTrace& labelled : traces) {
     const absl::StatusOr<std::unique_ptr<Trace>> trace = labelled.open();
     if (!trace.ok()) return trace.status();
-    const absl::Status read =
-        by_process ? ExportByProcess(trace->get(), labelled.label, filter, sink) : sum.AddTrace(trace->get(), filter);
+    const absl::Status read = by_process ? ExportByProcess(trace->get(), labelled.label, options, sink)
+                                         : sum.AddTrace(trace->get(), options.filter);
     if (!read.ok()) return read;
     if (labelled.done) labelled.done(**trace);
   }
@@ -176,6 +244,8 @@ absl::StatusOr<std::vector<std::string>> WriteDedup(const std::vector<DedupConfi
     row.identity = exporter.replayed ? config.example : config.identity;
     row.calls = config.calls;
     row.time_ns = config.time_ns;
+    if (output.facts != nullptr && exporter.HoldsTables())
+      row.sizes = output.facts->SizesOf(ReadableConfig(row.identity));
     if (!output.provenance || exporter.provenance == Provenance::kNone) {
       if (absl::Status s = (*sink)->Add(row); !s.ok()) return s;
       continue;

@@ -24,7 +24,7 @@ std::string Configs(const std::vector<LabelledTrace>& traces, const char* format
   std::ostringstream out;
   const Exporter& exporter = **FindExporter(format);
   auto sink = MakeConfigSink(exporter, &out);
-  EXPECT_TRUE(ExportConfigs(traces, filter, exporter, sink->get()).ok());
+  EXPECT_TRUE(ExportConfigs(traces, {.filter = filter}, exporter, sink->get()).ok());
   EXPECT_TRUE((*sink)->Finish().ok());
   return out.str();
 }

@@ -19,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "serialize/base/files.h"
+#include "serialize/export/table_facts.h"
 #include "serialize/export/table_writer.h"
 #include "serialize/forms/call_labels.h"
 #include "serialize/model/config.h"
@@ -67,6 +68,18 @@ struct ConfigRow {
   std::string_view host = {};
   int64_t pid = -1;
   int64_t rank = -1;
+  // What is known of its first call: empty and kNullCell where nothing is.
+  std::string_view module = {};
+  std::string_view file = {};
+  std::string_view tags = {};  // JSON
+  int64_t line = kNullCell;
+  int64_t step = kNullCell;
+  int64_t first_call = kNullCell;  // its number
+  SizeCells sizes = {};            // table_facts.h
+  // Of all its calls that returned.
+  int64_t flops = kNullCell;
+  int64_t bytes = kNullCell;
+  int64_t device_ns = kNullCell;
 };
 
 // ConfigSink writes configurations with their counts in one output format; `dedup -o` and
@@ -162,6 +175,7 @@ struct Exporter {
   bool sorted = false;    // configs are sorted by their lines, as in api_configs.txt, not in definition order
   bool replayed = false;  // other tools replay the calls in it: each config must be one that was called
   bool binary = false;    // a terminal can't show it
+  bool packed = false;    // it is compressed
   // A Python program that writes the file; null: none is needed. See parquet_table.h.
   const char* python_program = nullptr;
   std::variant<WritesConfigs, WritesTables, WritesCalls, WritesSeries, WritesCode> write;

@@ -26,6 +26,7 @@ extern const Exporter kTritonBenchExporter;
 extern const Exporter kPaddleExporter;
 extern const Exporter kParquetExporter;
 extern const Exporter kChromeExporter;
+extern const Exporter kPerfettoExporter;
 extern const Exporter kFlamegraphExporter;
 extern const Exporter kTimingExporter;
 extern const Exporter kExecutionTraceExporter;
@@ -35,10 +36,10 @@ extern const Exporter kFxExporter;
 
 const std::vector<const Exporter*>& Exporters() {
   static const std::vector<const Exporter*>* const exporters = new std::vector<const Exporter*>{
-      &kTextExporter,       &kYamlExporter,        &kJsonExporter,           &kJsonlExporter,   &kCsvExporter,
-      &kTorchBenchExporter, &kTritonBenchExporter, &kPaddleExporter,         &kParquetExporter, &kChromeExporter,
-      &kFlamegraphExporter, &kTimingExporter,      &kExecutionTraceExporter, &kPythonExporter,  &kPytestExporter,
-      &kFxExporter,
+      &kTextExporter,       &kYamlExporter,        &kJsonExporter,   &kJsonlExporter,          &kCsvExporter,
+      &kTorchBenchExporter, &kTritonBenchExporter, &kPaddleExporter, &kParquetExporter,        &kChromeExporter,
+      &kPerfettoExporter,   &kFlamegraphExporter,  &kTimingExporter, &kExecutionTraceExporter, &kPythonExporter,
+      &kPytestExporter,     &kFxExporter,
   };
   return *exporters;
 }
@@ -130,7 +131,7 @@ absl::Status CheckFileName(const Exporter& exporter, std::string_view file_name)
   const std::string unpacked(UnpackedName(file_name));
   const std::string suffix = SuffixOf(unpacked);
   const bool packed = unpacked.size() < name.size();
-  if (packed && exporter.binary) {
+  if (packed && exporter.packed) {
     return absl::InvalidArgumentError(
         absl::StrCat(name, ": ", exporter.name, " is compressed already: name the file ", unpacked));
   }

@@ -16,6 +16,7 @@
 #include "serialize/base/matching.h"
 #include "serialize/configs/dedup.h"
 #include "serialize/export/exporter.h"
+#include "serialize/export/table_facts.h"
 #include "serialize/export/table_writer.h"
 #include "serialize/trace/trace.h"
 #include "serialize/where/call_selection.h"
@@ -49,19 +50,26 @@ struct LabelledTrace {
 
 // Writes the configs of traces into a sink: `torchtrace export`. With Provenance::kAlways it
 // writes a row per trace, process and config, in the order of their first calls, with times.
-// Otherwise a row per config, sorted by line or in the order in which the traces define them,
-// as the exporter requires. Does not call Finish.
-absl::Status ExportConfigs(const std::vector<LabelledTrace>& traces, const ExportFilter& filter,
+// Of the calls that the selection leaves, with what `facts`, unless it is null, says of them.
+// Otherwise a row per config that the filter accepts, sorted by line or in the order in which the
+// traces define them, as the exporter requires. Does not call Finish.
+struct ConfigExportOptions {
+  ExportFilter filter;
+  CallSelection selection;
+  TableFacts* facts = nullptr;
+};
+absl::Status ExportConfigs(const std::vector<LabelledTrace>& traces, const ConfigExportOptions& options,
                            const Exporter& exporter, ConfigSink* sink);
 
 // call, parent, depth, level, api, config, ArgumentColumns(), start_ns, duration_ns, outcome, exception,
 // process, thread, trace, host, pid, rank; file and line of the calling line (tables.h); tags, JSON;
-// device_ns.
+// device_ns; and of TableFacts module, step, M, N, K, flops, bytes.
 std::vector<Column> CallColumns();
 
 struct CallExportOptions {
   CallSelection selection;
   uint64_t max_waiting_calls = 100'000;
+  TableFacts* facts = nullptr;  // null: their columns are empty
 };
 
 // Writes a trace's calls into a table with CallColumns, a row each: `torchtrace export --calls`.
@@ -84,6 +92,7 @@ struct DedupOutput {
   // Text: the sources after each line. Other formats with a place for them: a row per config
   // and source, with the calls from that source.
   bool provenance = false;
+  TableFacts* facts = nullptr;  // for the sizes in tables; may be null
 };
 
 // Writes the result of Dedup. In formats that other tools replay, a config with coarsened

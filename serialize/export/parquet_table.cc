@@ -109,6 +109,7 @@ const Exporter kParquetExporter = {
     .suffixes = {"parquet"},
     .provenance = Provenance::kAlways,
     .binary = true,
+    .packed = true,
     .python_program = kProgram,
     .write = WritesTables{MakeParquetTable},
 };

@@ -58,6 +58,21 @@ std::string JsonRow(const ConfigRow& row) {
   if (!row.host.empty()) json["host"] = std::string(row.host);
   if (row.pid >= 0) json["pid"] = row.pid;
   if (row.rank >= 0) json["rank"] = row.rank;
+  const auto number = [&json](const char* name, int64_t cell) {
+    if (cell != kNullCell) json[name] = cell;
+  };
+  if (!row.module.empty()) json["module"] = std::string(row.module);
+  if (!row.file.empty()) json["file"] = std::string(row.file);
+  number("line", row.line);
+  if (!row.tags.empty()) json["tags"] = ordered_json::parse(row.tags);
+  number("step", row.step);
+  number("M", row.sizes.m);
+  number("N", row.sizes.n);
+  number("K", row.sizes.k);
+  number("flops", row.flops);
+  number("bytes", row.bytes);
+  number("device_ns", row.device_ns);
+  number("first_call", row.first_call);
   return DumpJson(json);
 }
 
@@ -220,8 +235,11 @@ class TableSink final : public ConfigSink {
     std::vector<int64_t> cells = {config.level == kAnyLevel ? kNullCell : config.level,
                                   table_->Intern(FormatApi(config.api)), table_->Intern(FormatConfig(config))};
     for (const int64_t cell : ArgumentCells(config, table_.get())) cells.push_back(cell);
-    for (const int64_t cell : {static_cast<int64_t>(row.calls), NumberOrNull(row.time_ns), TextOrNull(row.trace),
-                               TextOrNull(row.host), NumberOrNull(row.pid), NumberOrNull(row.rank)}) {
+    for (const int64_t cell :
+         {static_cast<int64_t>(row.calls), NumberOrNull(row.time_ns), TextOrNull(row.trace), TextOrNull(row.host),
+          NumberOrNull(row.pid), NumberOrNull(row.rank), TextOrNull(row.module), TextOrNull(row.file), row.line,
+          TextOrNull(row.tags), row.step, row.sizes.m, row.sizes.n, row.sizes.k, row.flops, row.bytes, row.device_ns,
+          row.first_call}) {
       cells.push_back(cell);
     }
     return table_->Add(cells);
@@ -262,7 +280,19 @@ std::vector<Column> ConfigColumns() {
                                                             {"trace", ColumnType::kText},
                                                             {"host", ColumnType::kText},
                                                             {"pid", ColumnType::kInt},
-                                                            {"rank", ColumnType::kInt}}) {
+                                                            {"rank", ColumnType::kInt},
+                                                            {"module", ColumnType::kText},
+                                                            {"file", ColumnType::kText},
+                                                            {"line", ColumnType::kInt},
+                                                            {"tags", ColumnType::kJson},
+                                                            {"step", ColumnType::kInt},
+                                                            {"M", ColumnType::kInt},
+                                                            {"N", ColumnType::kInt},
+                                                            {"K", ColumnType::kInt},
+                                                            {"flops", ColumnType::kCounter},
+                                                            {"bytes", ColumnType::kCounter},
+                                                            {"device_ns", ColumnType::kCounter},
+                                                            {"first_call", ColumnType::kCounter}}) {
     columns.push_back(column);
   }
   return columns;

@@ -85,11 +85,13 @@ void ReportWriter::BeginTable(const std::string& list, std::vector<ReportColumn>
   }
   std::vector<TextTable::Column> named;
   clips_.clear();
+  leads_.clear();
   rows_.clear();
   for (const ReportColumn& column : columns_) {
     if (NameOf(column).empty()) continue;
     named.push_back({NameOf(column), column.align, column.group == nullptr ? "" : *column.group});
     clips_.push_back(column.clips);
+    leads_.push_back(column.leads);
   }
   if (named.empty()) return;
   if (format_ != StatsFormat::kCsv) {
@@ -142,7 +144,7 @@ std::vector<size_t> ReportWriter::Widths() const {
   return widths;
 }
 
-size_t ReportWriter::FitGroups() {
+std::vector<bool> ReportWriter::FittingColumns(size_t* dropped) const {
   const std::vector<size_t> widths = Widths();
   const auto of_group = [this](size_t i) { return std::string_view(shown_[i].group); };
   size_t width = 0;
@@ -150,7 +152,8 @@ size_t ReportWriter::FitGroups() {
     if (of_group(i).empty()) width += 2 + (clips_[i] ? std::min(widths[i], kLeastClipped) : widths[i]);
   }
   std::vector<bool> keeps(shown_.size(), true);
-  size_t groups = 0, dropped = 0;
+  size_t groups = 0;
+  *dropped = 0;
   for (size_t i = 0, end = 0; i < shown_.size(); i = end) {
     size_t group_width = 0;
     for (end = i; end < shown_.size() && of_group(end) == of_group(i); ++end) group_width += 2 + widths[end];
@@ -159,9 +162,12 @@ size_t ReportWriter::FitGroups() {
     // The very first column has no space before it.
     if (++groups == 1 || width <= width_ + 2) continue;
     std::fill(keeps.begin() + static_cast<ptrdiff_t>(i), keeps.begin() + static_cast<ptrdiff_t>(end), false);
-    ++dropped;
+    ++*dropped;
   }
-  if (dropped == 0) return 0;
+  return keeps;
+}
+
+void ReportWriter::KeepColumns(const std::vector<bool>& keeps) {
   const auto keep = [&keeps](auto* cells) {
     size_t kept = 0;
     for (size_t i = 0; i < keeps.size(); ++i) {
@@ -172,7 +178,6 @@ size_t ReportWriter::FitGroups() {
   keep(&shown_);
   keep(&clips_);
   for (std::vector<std::string>& row : rows_) keep(&row);
-  return dropped;
 }
 
 uint64_t ReportWriter::FitRows() {
@@ -196,12 +201,68 @@ uint64_t ReportWriter::FitRows() {
   return dropped;
 }
 
+uint64_t ReportWriter::WriteTransposed() {
+  const std::vector<size_t> widths = Widths();
+  std::vector<size_t> leading;
+  size_t label = 0, names_width = 0;
+  for (size_t i = 0; i < shown_.size(); ++i) {
+    if (clips_[i]) label = i;
+    if (leads_[i]) leading.push_back(i);
+  }
+  std::vector<std::string> names;
+  for (const size_t i : leading) {
+    names.push_back(ClipText(PlainLine(shown_[i].group), width_, width_ * 2 / 3));
+    names_width = std::max(names_width, CountCharacters(names.back()));
+  }
+  const std::string& title = shown_[leading.front()].title;
+  names_width = std::max(names_width, CountCharacters(title));
+  const auto head = [](size_t row) { return absl::StrCat("[", row + 1, "]"); };
+  size_t end = 0;
+  while (end < rows_.size() && (end == 0 || !rows_fit_)) {
+    const size_t begin = end;
+    std::vector<TextTable::Column> columns = {{title, TextTable::kLeft}};
+    for (size_t width = names_width; end < rows_.size(); ++end) {
+      size_t cell = head(end).size();
+      for (const size_t i : leading) cell = std::max(cell, CountCharacters(rows_[end][i]));
+      width += 2 + cell;
+      if (width > width_ && end > begin) break;
+      columns.push_back({head(end)});
+    }
+    TextTable table(std::move(columns));
+    for (size_t group = 0; group < leading.size(); ++group) {
+      std::vector<std::string> cells = {names[group]};
+      for (size_t row = begin; row < end; ++row) cells.push_back(rows_[row][leading[group]]);
+      table.AddRow(std::move(cells));
+    }
+    *out_ << "\n" << table.Format();
+  }
+  *out_ << "\n";
+  size_t used = 0;  // characters of the line
+  for (size_t row = 0; row < end; ++row) {
+    const std::string entry = ClipText(absl::StrCat(head(row), " ", rows_[row][label]), width_, 0);
+    const size_t width = CountCharacters(entry);
+    const bool fits = used > 0 && used + 2 + width <= width_;
+    *out_ << (used == 0 ? "" : fits ? "  " : "\n") << entry;
+    used = fits ? used + 2 + width : width;
+  }
+  if (used > 0) *out_ << "\n";
+  *out_ << "... of each trace only its " << title << " (`| cat` shows all)\n";
+  return rows_.size() - end;
+}
+
 void ReportWriter::EndTable(uint64_t more) {
   if (shown_.empty()) return;
   const bool markdown = format_ == StatsFormat::kMarkdown;
   size_t more_groups = 0;
   if (!markdown && width_ > 0) {
-    more_groups = FitGroups();
+    const std::vector<bool> keeps = FittingColumns(&more_groups);
+    if (more_groups > 0 && std::find(leads_.begin(), leads_.end(), true) != leads_.end()) {
+      more += WriteTransposed();
+      shown_.clear();
+      if (more > 0) *out_ << "... and " << more << " more rows (--top 0 shows all)\n";
+      return;
+    }
+    if (more_groups > 0) KeepColumns(keeps);
     more += FitRows();
   }
   TextTable table(std::exchange(shown_, {}));

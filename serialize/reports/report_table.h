@@ -36,6 +36,7 @@ struct ReportColumn {
   // `traces`, CSV puts its name before theirs. If its first cell is 0, text and Markdown show `-` in all of them.
   const std::string* group = nullptr;
   bool clips = false;  // clips its cells on a terminal that is too narrow (ClipText)
+  bool leads = false;  // of its group: the one that a terminal shows which is too narrow for all groups
 };
 
 // A value for programs, and a text for people if it differs. Null is an empty cell, except in JSON.
@@ -85,10 +86,15 @@ class ReportWriter {
   const std::string& NameOf(const ReportColumn& column) const;
   void BeginMember(const std::string& name);
   std::vector<size_t> Widths() const;  // of columns, in characters
-  // Drops the groups beyond the terminal's edge, except the first. Returns how many.
-  size_t FitGroups();
+  // Which columns to keep: not those of groups beyond the terminal's edge, except the first. `dropped`: how many
+  // groups.
+  std::vector<bool> FittingColumns(size_t* dropped) const;
+  void KeepColumns(const std::vector<bool>& keeps);
   // Clips the rows for the terminal. Returns how many were dropped.
   uint64_t FitRows();
+  // A line for each group instead, with its leading column's cell of each row, and a legend of the rows. Returns how
+  // many rows were dropped.
+  uint64_t WriteTransposed();
 
   const StatsFormat format_;
   std::ostream* const out_;
@@ -97,7 +103,7 @@ class ReportWriter {
   std::vector<ReportColumn> columns_;  // of the current table
   // The same for people.
   std::vector<TextTable::Column> shown_;
-  std::vector<bool> clips_;  // by column
+  std::vector<bool> clips_, leads_;  // by column
   std::vector<std::vector<std::string>> rows_;
   bool has_csv_header_ = false;
   const char* before_member_ = "{";

@@ -1,11 +1,13 @@
 #include "serialize/reports/report_table.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "serialize/reports/reports.h"
 
 namespace torchtrace {
@@ -44,6 +46,48 @@ TEST(ReportTable, Text) {
             "                        a             b,c\n"
             "other API     calls  time  calls     time\n"
             "\"not a|name\"      -     -      1  1.50 us\n");
+}
+
+// Many groups on a narrow terminal: a line each, with one number of each row, and the rows in a legend.
+TEST(ReportTable, GroupsAsLines) {
+  std::vector<std::string> names;
+  for (int i = 1; i <= 12; ++i) names.push_back(absl::StrCat("runs/number_", i));
+  const auto text = [&names](size_t width, bool rows_fit) {
+    std::ostringstream out;
+    ReportWriter report(StatsFormat::kText, &out, {.width = width}, rows_fit);
+    std::vector<ReportColumn> columns = {{"API", "api", "", TextTable::kLeft, nullptr, /*clips=*/true}};
+    for (const std::string& name : names) {
+      columns.push_back({"calls", "calls", "", TextTable::kRight, &name});
+      columns.push_back({"time", "ns", "", TextTable::kRight, &name, false, /*leads=*/true});
+    }
+    report.BeginTable("rows", columns);
+    for (const char* const api : {"torch.nn.functional.scaled_dot_product_attention", "f", "g"}) {
+      std::vector<ReportCell> cells = {{api}};
+      for (size_t i = 0; i < names.size(); ++i) {
+        cells.emplace_back(i);
+        cells.push_back(TimeCell(static_cast<int64_t>(1500 + 10 * i)));
+      }
+      report.AddRow(cells);
+    }
+    report.EndTable(7);
+    return out.str();
+  };
+  const std::string narrow = text(34, /*rows_fit=*/true);
+  EXPECT_EQ(narrow.substr(0, narrow.find("runs/number_3")),
+            "\n"
+            "time                [1]      [2]\n"
+            "runs/number_1         -        -\n"
+            "runs/number_2   1.51 us  1.51 us\n");
+  EXPECT_EQ(narrow.substr(narrow.find("\n\n", 1)),
+            "\n\n"
+            "[1] torch.nn.functional.scaled_...\n"
+            "[2] f\n"
+            "... of each trace only its time (`| cat` shows all)\n"
+            "... and 8 more rows (--top 0 shows all)\n");
+  const std::string every = text(34, /*rows_fit=*/false);
+  EXPECT_THAT(every, testing::HasSubstr("time                [3]\nruns/number_1         -\n"));
+  EXPECT_THAT(every, testing::HasSubstr("[2] f  [3] g\n... of each trace only its time"));
+  EXPECT_THAT(text(0, true), testing::HasSubstr("API"));
 }
 
 // Groups beyond the edge are mentioned; the first group and the columns after the groups are always shown.

@@ -186,9 +186,19 @@ class StatsReport {
       columns.push_back({"", std::string(label_name), std::string(label_name)});
     }
     const auto add_numbers = [&](bool shown, const std::string* trace) {
+      const size_t begin = columns.size();
       AddNumbers(StatsCells(), StatsTotals(), [&](const char* title, const char* name, const ReportCell&) {
         columns.push_back({shown ? title : "", name, name, TextTable::kRight, trace});
       });
+      if (trace == nullptr) return;
+      const auto leads = [&](std::string_view name) {
+        const auto at =
+            std::find_if(columns.begin() + static_cast<ptrdiff_t>(begin), columns.end(),
+                         [name](const ReportColumn& column) { return !column.title.empty() && column.json == name; });
+        if (at != columns.end()) at->leads = true;
+        return at != columns.end();
+      };
+      if (!leads(SortedNumber())) leads("calls");
     };
     add_numbers(!table_.side_by_side, nullptr);
     if (table_.side_by_side) {
@@ -196,6 +206,28 @@ class StatsReport {
     }
     if (table_.grouping->label_last) columns.push_back(label);
     return columns;
+  }
+
+  // The number that rows are sorted by, for programs.
+  std::string_view SortedNumber() const {
+    switch (table_.sort) {
+      case StatsSort::kConfigs:
+        return "configs";
+      case StatsSort::kTime:
+        return "time_ns";
+      case StatsSort::kSelf:
+        return "self_time_ns";
+      case StatsSort::kDevice:
+        return "device_ns";
+      case StatsSort::kMemory:
+        return "allocated_bytes";
+      case StatsSort::kFlops:
+        return "flops";
+      case StatsSort::kBytes:
+        return "bytes";
+      default:
+        return by_ == StatsBy::kStep ? "wall_ns" : "calls";
+    }
   }
 
   // Calls `add` with each number of all traces or of one, and its names for people and programs. Side by side there is
