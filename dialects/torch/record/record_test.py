@@ -371,10 +371,15 @@ def test_holistic_trace_analysis_reads_the_chrome_trace(tmp_path):
     run = trace(MY_MODULE, levels="3,4", options=["--frames", "modules"]).check()
     chrome = tmp_path / "trace.json"
     tool("export", "chrome", run.folder, "-o", chrome)
-    traces = hta.TraceAnalysis(trace_files={0: str(chrome)}, trace_dir=str(tmp_path)).t
+    # It drops what is after the last of the steps, and by default that one too.
+    traces = hta.TraceAnalysis(
+        trace_files={0: str(chrome)}, trace_dir=str(tmp_path), include_last_profiler_step=True
+    ).t
     table = traces.get_trace(0)
     names = table["name"].map(lambda symbol: traces.symbol_table.sym_table[symbol])
-    assert len(table) == len(run.calls)
+    assert names.str.startswith("ProfilerStep#").sum() == 4
+    kinds = table["cat"].map(lambda symbol: traces.symbol_table.sym_table[symbol])
+    assert kinds.isin(["cpu_op", "python_function"]).sum() == len(run.calls)
     assert (names == "aten::addmm").sum() == 4
     assert (names == "nn.Module: MyModule_0").sum() == 4
     operators = table["cat"].map(lambda symbol: traces.symbol_table.sym_table[symbol]) == "cpu_op"
