@@ -100,8 +100,7 @@ def test_coverage_of_all_that_was_called(tmp_path):
     assert result.status == 0
     table = list(csv.DictReader(io.StringIO(result.out)))
     assert sorted(row["api"] for row in table) == sorted({row["api"] for row in stats})
-    assert {row["status"] for row in table
-} == {"called"}
+    assert {row["status"] for row in table} == {"called"}
 
 
 def test_fail_under(backend):
@@ -164,10 +163,11 @@ def test_trouble(tmp_path, backend):
         assert result.status == 2 and result.out == "", args
         assert words in result.err and result.err.startswith("torchtrace: "), result.err
 
-#-- -- scan -- --
+
+# ---- scan ----
 
 LIBRARY = {
-  "__init__": """
+    "__init__": """
         __all__ = ["twice", "Box", "shown"]
         __version__ = "1.5"
         from ._hidden import shown
@@ -220,7 +220,7 @@ def library(tmp_path_factory):
         path = folder / "mine" / f"{name}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(textwrap.dedent(text))
-#Python must not import this instead of the standard library's.
+    # Python must not import this instead of the standard library's.
     (folder / "json.py").write_text("raise SystemExit('the wrong json')\n")
     return folder
 
@@ -240,27 +240,25 @@ def test_scan_finds_everything(scanned, library):
     found = {entry["api"]: entry for entry in data["apis"]}
     kinds = {api.removeprefix("mine."): entry["kind"] for api, entry in found.items()}
     assert kinds == {
-  "twice" : "function",
-            "helper" : "function",
-                       "shown" : "function",
-                                 "Box" : "class",
-                                         "Box.__add__" : "slot",
-                                                         "Box.__init__" : "method",
-                                                                          "Box.grow" : "method",
-                                                                                       "Box._private" : "method",
-                                                                                                        "Box.inherited"
-      : "method",
-        "Box.make" : "classmethod",
-                     "Box.check" : "staticmethod",
-                                   "Box.area" : "property",
-                                                "Box.colour" : "property",
-                                                               "Box.Inner" : "class",
-                                                                             "Box.Inner.deep" : "method",
-                                                                                                "_Base" : "class",
-                                                                                                          "_Ink"
-      : "class",
-        "sub.plain.found" : "function",
-                            "loud.whisper" : "function",
+        "twice": "function",
+        "helper": "function",
+        "shown": "function",
+        "Box": "class",
+        "Box.__add__": "slot",
+        "Box.__init__": "method",
+        "Box.grow": "method",
+        "Box._private": "method",
+        "Box.inherited": "method",
+        "Box.make": "classmethod",
+        "Box.check": "staticmethod",
+        "Box.area": "property",
+        "Box.colour": "property",
+        "Box.Inner": "class",
+        "Box.Inner.deep": "method",
+        "_Base": "class",
+        "_Ink": "class",
+        "sub.plain.found": "function",
+        "loud.whisper": "function",
     }
     public = {api.removeprefix("mine.") for api, entry in found.items() if entry.get("public")}
     assert public == set(kinds) - {"helper", "_Base", "_Ink", "Box._private", "Box.__init__"}
@@ -345,7 +343,8 @@ def test_scan_numpy(tmp_path):
         assert found.get(api) == kind, (api, found.get(api))
     assert not [api for api in found if "._" in api.replace(".__", "")]
 
-#-- -- name -- --
+
+# ---- name ----
 
 
 def test_name():
@@ -388,7 +387,7 @@ def test_name_in_a_python(library):
     result = apis("name", "mine.sub.doubled", "--python", tool.PYTHON, cwd=library)
     assert result.status == 0, result.err
     assert result.out.startswith("mine.twice\n  kind       function\n")
-#Parent modules are imported.
+    # Parent modules are imported.
     result = apis("name", "mine.sub.plain.found", "--python", tool.PYTHON, cwd=library)
     assert result.out.startswith("mine.sub.plain.found\n")
 
@@ -419,7 +418,8 @@ def test_name_in_a_list(tmp_path):
         f"torchtrace: there is no API 'torch.asb' in {names}, did you mean torch.abs?\n"
     )
 
-#-- -- with torch -- --
+
+# ---- with torch ----
 
 
 @pytest.fixture(scope="module")
@@ -452,12 +452,17 @@ def test_coverage_of_pytorch(trace):
         "torch.Tensor.__getitem__",
         "torch.tensor",
     }
-#All calls of level 1 have a name of the list.
+    # All calls of level 1 have a name of the list.
     assert [row["api"] for row in report["not_in_list"]] == []
     rows = {row["api"]: row for row in report["apis"]}
     assert rows["torch.Tensor.add"]["called"]
     assert rows["torch.Tensor.__add__"] == {
-  "api" : "torch.Tensor.__add__", "called" : False, "calls" : 0, "configs" : 0, "levels" : [], "visible" : False,
+        "api": "torch.Tensor.__add__",
+        "called": False,
+        "calls": 0,
+        "configs": 0,
+        "levels": [],
+        "visible": False,
     }
 
 
@@ -471,9 +476,9 @@ def test_coverage_of_aten(trace, tmp_path):
     stats = json.loads(tool.torchtrace("stats", trace, "--format=json", cwd="/").out)["apis"]
     operators = {row["api"]: row["calls"] for row in stats if row["level"] == 2}
     assert {row["api"]: row["calls"] for row in report["apis"] if row["called"]} == operators
-#They are in the log, not in run.json.
+    # They are in the log, not in run.json.
     assert "operators" not in json.loads((trace / "run.json").read_text())
-#Merging and filtering keep them; merging keeps one copy.
+    # Merging and filtering keep them; merging keeps one copy.
     merged, filtered = tmp_path / "merged", tmp_path / "filtered"
     assert tool.torchtrace("merge", trace, trace, "-o", merged, cwd="/").status == 0
     result = tool.torchtrace("filter", merged, "--level", "2", "-o", filtered, cwd="/")
@@ -494,12 +499,11 @@ def test_operators_stand_once_in_a_trace(tmp_path):
     result = tool.torchtrace(*args, cwd=tmp_path)
     assert result.status == 0, result.err
     logs = {path.name.split("-")[0]: path for path in (tmp_path / "out/log").iterdir()}
-    told = {
-name: b'"operators":{' in path.read_bytes() for name, path in logs.items()}
+    told = {name: b'"operators":{' in path.read_bytes() for name, path in logs.items()}
     assert told == {"main": True, "fork": False}
     args = ("--list", "aten", "--format=csv", "--show=called")
     assert "aten::ones,called,2,1,2\n" in apis("coverage", tmp_path / "out", *args).out
-#The log of a fork doesn't have the list.
+    # The log of a fork doesn't have the list.
     assert apis("coverage", logs["fork"], "--list", "aten").status == 2
 
 
@@ -521,12 +525,12 @@ def test_default_list_is_what_the_rules_give(tmp_path):
         pytest.skip(f"the list has no torch {version}")
     assert names_at(version, put_api_list.put(kept, result.out)) == names_at(version, kept)
     code = "import sys; sys.exit(sys.version_info[:2] != (3, 11))"
-#The operators that a function's bytecode names depend on the version of Python.
+    # The operators that a function's bytecode names depend on the version of Python.
     if subprocess.run([tool.PYTHON, "-c", code], check=False).returncode == 0:
         assert put_api_list.put(kept, result.out).splitlines() == kept.splitlines()
 
 
 def names_at(version, text):
     return {
-  name for (name, _), versions in put_api_list.read(text)[1].items() if version in versions
+        name for (name, _), versions in put_api_list.read(text)[1].items() if version in versions
     }

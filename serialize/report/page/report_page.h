@@ -54,7 +54,7 @@ class ReportPage {
   // Of the blocks so far.
   size_t bytes() const { return bytes_; }
 
-  // The number of a text in the block `labels`, which call trees and the timeline share. `level` -1: it is no call's.
+  // The number of a text in the block `labels`, which call trees and the timeline share. `level` -1: of none.
   uint32_t Label(std::string_view text, int level);
 
   // Aborted if the stream fails.

@@ -1,4 +1,4 @@
-"""Reads the data of a report page, as docs/internals/REPORT_DATA.md describes them: the inverse of report_data.py."""
+"""Reads the data of a report page: the inverse of report_data.py."""
 
 import base64
 import json
