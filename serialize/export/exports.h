@@ -55,7 +55,7 @@ struct LabelledTrace {
 // traces define them, as the exporter requires. Does not call Finish.
 struct ConfigExportOptions {
   ExportFilter filter;
-  CallSelection selection;
+  CallSelection selection = {};
   TableFacts* facts = nullptr;
 };
 absl::Status ExportConfigs(const std::vector<LabelledTrace>& traces, const ConfigExportOptions& options,
