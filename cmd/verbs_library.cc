@@ -23,11 +23,11 @@ namespace {
 
 class CallingHost final : public VerbHost {
  public:
-  explicit CallingHost(const torchtrace_verb_host& host) : host_(host) {
+  explicit CallingHost(const torchtrace_verb_host& host) : host_(host), outer_(Current()) {
     Current() = this;
     SetParquetRowsFunction(TakeRows);
   }
-  ~CallingHost() override { Current() = nullptr; }
+  ~CallingHost() override { Current() = outer_; }
 
   void Write(std::string_view bytes) override { host_.write(host_.context, bytes.data(), bytes.size()); }
   void Say(const std::string& text) override { host_.say(host_.context, text.data(), text.size()); }
@@ -47,6 +47,7 @@ class CallingHost final : public VerbHost {
   }
 
   const torchtrace_verb_host host_;
+  VerbHost* const outer_;  // a handler of signals may call a verb within another
 };
 
 int CallVerb(const std::vector<std::string>& words) {

@@ -269,7 +269,11 @@ TablePtr NextBatch(BatchSource* source) {
   if (state == RowStream::kElsewhere) source->error = kElsewhereText;
   if (state == RowStream::kEnd) {
     const VerbResult& result = source->stream->result();
-    if (result.error.has_value()) source->error = result.error->second;
+    if (result.error.has_value()) {
+      source->error = result.error->second;
+    } else if (result.exit_code < 0) {
+      source->error = "reading ended early";
+    }
   }
   if (thread != nullptr) PyEval_RestoreThread(thread);
   if (state == RowStream::kWait) {

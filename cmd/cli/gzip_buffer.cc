@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <new>
 #include <string_view>
 
 namespace torchtrace {
@@ -23,7 +24,9 @@ struct GzipBuffer::Stream {
 
 GzipBuffer::GzipBuffer(OutputFile* file) : file_(file), stream_(std::make_unique<Stream>()) {
   // It fails only if memory runs out.
-  deflateInit2(&stream_->z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, kGzipFrame, kMemory, Z_DEFAULT_STRATEGY);
+  if (deflateInit2(&stream_->z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, kGzipFrame, kMemory, Z_DEFAULT_STRATEGY) != Z_OK) {
+    throw std::bad_alloc();
+  }
 }
 
 GzipBuffer::~GzipBuffer() { deflateEnd(&stream_->z); }

@@ -219,8 +219,11 @@ class TraceReader:
         """Why it isn't complete: a list of sentences."""
         why = []
         for info in self._infos:
-            if not info["complete"][0].startswith("yes"):
-                why += info["complete"]
+            for sentence in info["complete"]:
+                text = sentence.removeprefix("yes, but for ")
+                # Getters are left out of every trace by default.
+                if not text.startswith("yes") and "getters, left out by default" not in text:
+                    why.append(text)
             for process in info["processes"]:
                 why += process.get("damage", {}).get("sentences", [])
         return list(dict.fromkeys(why))
@@ -350,6 +353,8 @@ class TraceReader:
             raise ValueError("diff compares one trace with one other")
         options = {"ignore": ignore, "top": top, **options, "format": "json", **self._filters}
         tables, rest, remarks = _call(b"diff", options, [*self._paths, *others])
+        if options.get("fail_on"):
+            raise ValueError("fail_on is of the command line: rows tell what a gate would")
         return Diff(tables, remarks, rest)
 
     def open_calls(self):
@@ -385,17 +390,19 @@ class TraceReader:
 
 
 class Diff(Table):
-    """How two traces differ. Its rows are configs."""
+    """How two traces differ. Its rows are configs; with `time` or `numbers` what these compare,
+    with `sequence` the differing parts of the calls."""
 
     def __init__(self, tables, remarks, rest):
         empty = tables[""]
-        super().__init__(tables.pop("configs", empty), remarks, rest)
+        name = next((name for name in ("configs", "rows", "sequences") if name in tables), None)
+        super().__init__(tables.pop(name, empty), remarks, rest)
         self._others = tables
         self._empty = empty
 
     @property
     def different(self):
-        """Whether anything differs."""
+        """Whether anything differs; with `time` whether by more than noise."""
         return self.totals["different"]
 
     @property

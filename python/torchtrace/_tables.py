@@ -125,6 +125,8 @@ class Table:
     def __getitem__(self, key):
         """Row `key`, a list of rows for a slice, or the list of a column's values for its name."""
         if isinstance(key, str):
+            if not self.columns:
+                return []  # a report without rows names none
             if key not in self.columns:
                 raise KeyError(f"no column {key!r}: there are {', '.join(self.columns)}")
             at = self.columns.index(key)
@@ -139,7 +141,9 @@ class Table:
                 list(islice(self, *key.indices(len(self)))) if (key.step or 1) > 0 else [*self][key]
             )
         at = range(len(self))[key]
-        return next(islice(self, at, None))
+        for row in islice(self, at, None):
+            return row
+        raise IndexError(f"no row {key}: calls that a trace only counts have none")
 
     def __arrow_c_schema__(self):
         return self._first().__arrow_c_schema__()

@@ -151,7 +151,8 @@ class TimeComparison {
     ComparedNumbers& numbers = diff_.numbers;
     numbers.calls = options.compare_counts;
     numbers.times = traces_[0]->has_times && traces_[1]->has_times;
-    numbers.device = traces_[0]->has_device && traces_[1]->has_device;
+    // Of whole runs nothing tells the noise.
+    numbers.device = diff_.per_step && traces_[0]->has_device && traces_[1]->has_device;
     numbers.memory = traces_[0]->has_memory && traces_[1]->has_memory;
     TimeSide* const sides[] = {&diff_.a, &diff_.b};
     for (size_t i = 0; i < 2; ++i) {

@@ -144,13 +144,14 @@ TEST(CsvSink, QuotesWhereItMust) {
       Write("csv", {{.identity = odd, .calls = 2, .time_ns = 5, .trace = "a\nb", .host = "h", .pid = 1, .rank = 0},
                     {.identity = abs}})
           .text,
-      "level,api,config,args,kwargs,shapes,dtypes,calls,time_ns,trace,host,pid,rank\n"
+      "level,api,config,args,kwargs,shapes,dtypes,calls,time_ns,trace,host,pid,rank"
+      ",module,file,line,tags,step,M,N,K,flops,bytes,device_ns,first_call\n"
       "1,\"\"\"a,\\\"\"b\\\"\"\"\"\",\"\"\"a,\\\"\"b\\\"\"\"\"(\"\"x\\ny\"\")\",\"[\"\"x\\ny\"\"]\",{},[],[],2,5,a\\nb,"
-      "h,1,0\n"
+      "h,1,0,,,,,,,,,,,,\n"
       "2,aten::abs,\"aten::abs(Tensor([2], \"\"float32\"\"))\","
       "\"[{\"\"type\"\":\"\"torch.Tensor\"\",\"\"shape\"\":[2],\"\"dtype\"\":\"\"torch.float32\"\",\"\"device\"\":"
       "\"\"cpu\"\"}]\",{},"
-      "[[2]],\"[\"\"float32\"\"]\",1,,,,,\n");
+      "[[2]],\"[\"\"float32\"\"]\",1,,,,,,,,,,,,,,,,,\n");
 }
 
 TEST(TorchBenchSink, GroupsByOperator) {

@@ -58,13 +58,14 @@ LabelledTrace Labelled(const std::string& label) {
 
 TEST(ExportConfigs, GivesARowPerTraceProcessAndConfigWhereTheFormatHoldsIt) {
   EXPECT_EQ(Configs({Labelled("x"), Labelled("y")}, "csv"),
-            "level,api,config,args,kwargs,shapes,dtypes,calls,time_ns,trace,host,pid,rank\n"
-            "1,a,a(),[],{},[],[],2,40,x,h,1,\n"
-            "2,b,b(1),[1],{},[],[],1,10,x,h,1,\n"
-            "2,b,b(1),[1],{},[],[],1,10,mine,h,2,7\n"
-            "1,a,a(),[],{},[],[],2,40,y,h,1,\n"
-            "2,b,b(1),[1],{},[],[],1,10,y,h,1,\n"
-            "2,b,b(1),[1],{},[],[],1,10,mine,h,2,7\n");
+            "level,api,config,args,kwargs,shapes,dtypes,calls,time_ns,trace,host,pid,rank"
+            ",module,file,line,tags,step,M,N,K,flops,bytes,device_ns,first_call\n"
+            "1,a,a(),[],{},[],[],2,40,x,h,1,,,,,,,,,,,,,0\n"
+            "2,b,b(1),[1],{},[],[],1,10,x,h,1,,,,,,,,,,,,,1\n"
+            "2,b,b(1),[1],{},[],[],1,10,mine,h,2,7,,,,,,,,,,,,3\n"
+            "1,a,a(),[],{},[],[],2,40,y,h,1,,,,,,,,,,,,,0\n"
+            "2,b,b(1),[1],{},[],[],1,10,y,h,1,,,,,,,,,,,,,1\n"
+            "2,b,b(1),[1],{},[],[],1,10,mine,h,2,7,,,,,,,,,,,,3\n");
 }
 
 TEST(ExportConfigs, AddsUpWhereItDoesNot) {
@@ -96,9 +97,10 @@ TEST(ExportConfigs, SaysNoTimeWhereItIsNotKnown) {
                                  return absl::StatusOr<std::unique_ptr<Trace>>(std::move(fake));
                                },
                                {}};
-  EXPECT_EQ(
-      Configs({trace}, "csv"),
-      "level,api,config,args,kwargs,shapes,dtypes,calls,time_ns,trace,host,pid,rank\n1,a,a(),[],{},[],[],1,,x,,,\n");
+  EXPECT_EQ(Configs({trace}, "csv"),
+            "level,api,config,args,kwargs,shapes,dtypes,calls,time_ns,trace,host,pid,rank"
+            ",module,file,line,tags,step,M,N,K,flops,bytes,device_ns,first_call\n"
+            "1,a,a(),[],{},[],[],1,,x,,,,,,,,,,,,,,,0\n");
 }
 
 TEST(ExportCalls, ComeInProgramOrderWithTheirEnds) {
@@ -107,12 +109,12 @@ TEST(ExportCalls, ComeInProgramOrderWithTheirEnds) {
   trace->Enter(MakeConfig(1, "d"));
   trace->Raise("ValueError");
   EXPECT_EQ(Calls(trace.get()),
-            "0,,0,1,a,a(),[],{},[],[],10,30,returned,,main-0,0,t,h,1,,,,,\n"
-            "1,0,1,2,b,b(1),[1],{},[],[],20,10,returned,,main-0,0,t,h,1,,,,,\n"
-            "2,,0,1,a,a(),[],{},[],[],50,10,returned,,main-0,0,t,h,1,,,,,\n"
-            "3,,0,2,b,b(1),[1],{},[],[],70,10,returned,,mine:rank 7 (2),0,mine,h,2,7,,,,\n"
-            "4,,0,1,c,c(),[],{},[],[],90,,never returned,,mine:rank 7 (2),0,mine,h,2,7,,,,\n"
-            "5,4,1,1,d,d(),[],{},[],[],100,10,raised,ValueError,mine:rank 7 (2),0,mine,h,2,7,,,,\n");
+            "0,,0,1,a,a(),[],{},[],[],10,30,returned,,main-0,0,t,h,1,,,,,,,,,,,,\n"
+            "1,0,1,2,b,b(1),[1],{},[],[],20,10,returned,,main-0,0,t,h,1,,,,,,,,,,,,\n"
+            "2,,0,1,a,a(),[],{},[],[],50,10,returned,,main-0,0,t,h,1,,,,,,,,,,,,\n"
+            "3,,0,2,b,b(1),[1],{},[],[],70,10,returned,,mine:rank 7 (2),0,mine,h,2,7,,,,,,,,,,,\n"
+            "4,,0,1,c,c(),[],{},[],[],90,,never returned,,mine:rank 7 (2),0,mine,h,2,7,,,,,,,,,,,\n"
+            "5,4,1,1,d,d(),[],{},[],[],100,10,raised,ValueError,mine:rank 7 (2),0,mine,h,2,7,,,,,,,,,,,\n");
 }
 
 // A call that outlives the window is written when it ends, and no call is lost.
@@ -147,8 +149,8 @@ TEST(ExportCalls, DeviceTimes) {
   CallExportOptions options;
   options.selection.levels = {1};
   EXPECT_EQ(Calls(&trace, options),
-            "0,,0,1,a,a(),[],{},[],[],10,30,returned,,main-0,0,t,h,1,,,,,90\n"
-            "2,,0,1,c,c(),[],{},[],[],50,10,returned,,main-0,0,t,h,1,,,,,0\n");
+            "0,,0,1,a,a(),[],{},[],[],10,30,returned,,main-0,0,t,h,1,,,,,90,,,,,,,\n"
+            "2,,0,1,c,c(),[],{},[],[],50,10,returned,,main-0,0,t,h,1,,,,,0,,,,,,,\n");
 }
 
 TEST(ExportCalls, FilterKeepsTheNumbers) {
@@ -157,8 +159,8 @@ TEST(ExportCalls, FilterKeepsTheNumbers) {
   options.selection.levels = {2};
   options.max_waiting_calls = 1;
   EXPECT_EQ(Calls(trace.get(), options),
-            "1,0,1,2,b,b(1),[1],{},[],[],20,10,returned,,main-0,0,t,h,1,,,,,\n"
-            "3,,0,2,b,b(1),[1],{},[],[],70,10,returned,,mine:rank 7 (2),0,mine,h,2,7,,,,\n");
+            "1,0,1,2,b,b(1),[1],{},[],[],20,10,returned,,main-0,0,t,h,1,,,,,,,,,,,,\n"
+            "3,,0,2,b,b(1),[1],{},[],[],70,10,returned,,mine:rank 7 (2),0,mine,h,2,7,,,,,,,,,,,\n");
 }
 
 TEST(JsonlTable, LeavesOutWhatIsNotKnown) {

@@ -115,7 +115,7 @@ class ReportWriterOfTraces {
     // What takes most room gives way, until the page is small enough.
     std::map<std::string, size_t> most;
     for (const PageTable& table : tables_.tables) most[table.name] = std::min(table.rows(), kMostTableRows);
-    for (size_t i = 0; i < trees_.size(); ++i) most[TreeName(i)] = kMostTreeNodes;
+    for (size_t i = 0; i < trees_.size(); ++i) most[TreeName(i)] = std::min(trees_[i].nodes(), kMostTreeNodes);
     while (true) {
       std::map<std::string, size_t> sizes;
       std::optional<ReportPage> page(std::in_place, options_.version);
@@ -123,9 +123,14 @@ class ReportWriterOfTraces {
       std::ostringstream text;
       if (absl::Status s = page->Write(&text); !s.ok()) return s;
       const size_t bytes = text.view().size();
+      std::erase_if(sizes, [&most](const auto& each) { return most[each.first] <= kLeastRows; });
       const auto largest = std::max_element(sizes.begin(), sizes.end(),
                                             [](const auto& a, const auto& b) { return a.second < b.second; });
-      if (bytes <= options_.most_bytes || largest == sizes.end() || most[largest->first] <= kLeastRows) {
+      if (bytes <= options_.most_bytes || largest == sizes.end()) {
+        if (bytes > options_.most_bytes) {
+          tables_.notes.push_back(absl::StrCat("the page has ", bytes / 1'000'000, " MB, more than the ",
+                                               options_.most_bytes / 1'000'000, " that pages should have"));
+        }
         *out << text.view();
         out->flush();
         return out->good() ? absl::OkStatus() : absl::AbortedError("cannot write the page");
@@ -167,6 +172,20 @@ class ReportWriterOfTraces {
       }
     }
     WriteTimeline(timeline_, traces_.size(), page);
+    if (timeline_.untimed > 0) {
+      head["left_out"].push_back({{"what", "call without times"},
+                                  {"whats", "calls without times"},
+                                  {"rows", timeline_.untimed},
+                                  {"why", "the timeline has no place for them"}});
+    }
+    uint64_t counted = 0;
+    for (const StatsTrace& each : traces_) counted += CountOnlyCounted(*each.trace);
+    if (counted > 0) {
+      head["left_out"].push_back({{"what", "call that is only counted"},
+                                  {"whats", "calls that are only counted"},
+                                  {"rows", counted},
+                                  {"why", "call trees and the timeline lack them"}});
+    }
     if (timeline_.too_deep > 0) {
       head["left_out"].push_back({{"what", "call"},
                                   {"whats", "calls"},
@@ -200,7 +219,7 @@ class ReportWriterOfTraces {
       head["left_out"].push_back({{"what", "source file"},
                                   {"whats", "source files"},
                                   {"rows", sources_.left_out},
-                                  {"why", "not readable here, no Python file, or too large"}});
+                                  {"why", "changed since the run, not on this machine, no Python file, or too large"}});
     }
   }
 
@@ -307,7 +326,7 @@ class ReportWriterOfTraces {
         kept.json[member] = std::move(device[member]);
       }
       for (MemoryHistory& history : histories) {
-        if (history.process == process && DeviceName(history.device) == kept.json["device"]) {
+        if (history.process == process && kept.json["device"] == ordered_json(DeviceName(history.device))) {
           kept.history = std::move(history);
         }
       }
@@ -386,9 +405,11 @@ class ReportWriterOfTraces {
     table.sort = "calls_with_nan";
     table.weight = "calls_with_nan";
     std::vector<uint32_t> rows;
-    const std::vector<double>* const known[] = {apis->Measure("least"), apis->Measure("b_least")};
+    const std::vector<double>* const known[] = {apis->Measure("calls_with_nan"), apis->Measure("b_calls_with_nan")};
     for (uint32_t row = 0; row < apis->rows(); ++row) {
-      const auto has = [row](const std::vector<double>* column) { return column != nullptr && row < column->size(); };
+      const auto has = [row](const std::vector<double>* column) {
+        return column != nullptr && row < column->size() && !std::isnan((*column)[row]);
+      };
       if (!has(known[0]) && !has(known[1])) continue;
       rows.push_back(row);
       table.AddRow(apis->texts[row]);
@@ -398,7 +419,7 @@ class ReportWriterOfTraces {
       if (name.starts_with("b_")) name.remove_prefix(2);
       const bool of_numbers = IsOneOf(name, {"calls_with_nan", "calls_with_inf", "least", "most", "largest_norm"});
       if (!of_numbers && name != "calls") continue;
-      for (uint32_t i = 0; i < rows.size(); ++i) table.Set(measure, i, rows[i] < column.size() ? column[rows[i]] : 0);
+      for (uint32_t i = 0; i < rows.size(); ++i) table.Set(measure, i, rows[i] < column.size() ? column[rows[i]] : NAN);
     }
     std::erase_if(apis->measures, [](const auto& each) {
       std::string_view name = each.first;
@@ -423,8 +444,8 @@ class ReportWriterOfTraces {
       if (absl::Status s = options_.coverage({traces_[i]}, &json); !s.ok()) return s;
       ordered_json coverage = ParsedJson(json.str());
       MakePageTexts(&coverage);
-      if (!coverage.contains("apis")) return absl::OkStatus();
-      if (i == 0) {
+      if (!coverage.contains("apis")) continue;
+      if (coverage_.is_null()) {
         for (const char* const member : {"list", "total", "called", "namespaces"}) {
           coverage_[member] = coverage[member];
         }
@@ -435,16 +456,23 @@ class ReportWriterOfTraces {
         const auto [at, fresh] = rows.try_emplace(name, static_cast<uint32_t>(table.rows()));
         if (fresh) {
           table.AddRow(name);
-          table.facets[status].push_back(
-              tables_.facets.Value(status, api["called"].get<bool>() ? "called" : "never called"));
+          table.facets[status].push_back(tables_.facets.Value(status, "never called"));
           table.facets[space].push_back(tables_.facets.Value(space, NamespaceOf(name, spaces)));
+        }
+        if (api["called"].get<bool>()) {
+          table.facets[status][at->second] = tables_.facets.Value(status, "called");
         }
         const auto calls = api.find("calls");
         const bool known = calls != api.end() && calls->is_number();
         table.Set(i == 0 ? "calls" : "b_calls", at->second, known ? calls->get<double>() : 0);
       }
     }
-    if (table.rows() > 0) tables_.tables.push_back(std::move(table));
+    if (table.rows() == 0) return absl::OkStatus();
+    if (traces_.size() > 1) {
+      table.MakeBoth();
+      coverage_["list"] = absl::StrCat(coverage_["list"].get<std::string>(), ", by A");
+    }
+    tables_.tables.push_back(std::move(table));
     return absl::OkStatus();
   }
 
@@ -482,17 +510,18 @@ class ReportWriterOfTraces {
       if (each.json["trace"] == number) peak = std::max(peak, each.json["peak_bytes"].get<uint64_t>());
     }
     if (peak > 0) json["peak_bytes"] = peak;
-    AddNotes(number, facts, &json);
+    if (absl::Status s = AddNotes(number, facts, &json); !s.ok()) return s;
     MakePageTexts(&json);
     return json;
   }
 
-  void AddNotes(size_t number, const RunFacts& facts, ordered_json* json) {
+  absl::Status AddNotes(size_t number, const RunFacts& facts, ordered_json* json) {
     const Trace& trace = *traces_[number].trace;
     std::vector<std::string> ranks;
     if (IsMerged(trace)) ranks = RankSentences(FindRankGaps(trace.processes()));
     const absl::StatusOr<Statistics> statistics = CountCalls(traces_[number].trace, ApiOrder::kNone);
-    const CappedCounts capped = statistics.ok() ? CountCapped(trace, *statistics) : CappedCounts();
+    if (!statistics.ok()) return statistics.status();
+    const CappedCounts capped = CountCapped(trace, *statistics);
     Gaps gaps = FindGaps(facts, capped, ranks);
     if (facts.open_calls > 0) {
       gaps.left_out.insert(gaps.left_out.begin(),
@@ -501,12 +530,17 @@ class ReportWriterOfTraces {
     for (const ProcessInfo& process : trace.processes()) {
       for (const std::string& sentence : process.damage.sentences) gaps.lost.push_back(sentence);
     }
-    (*json)["complete"] = gaps.lost.empty() && gaps.cut.empty();
+    (*json)["complete"] = gaps.lost.empty() && gaps.cut.empty() && gaps.not_seen.empty();
     ordered_json& notes = (*json)["notes"] = ordered_json::array();
     constexpr size_t kMostNotes = 200;
-    const auto add = [&notes](const char* kind, const std::vector<std::string>& texts) {
+    size_t more = 0;
+    const auto add = [&](const char* kind, const std::vector<std::string>& texts) {
       for (const std::string& text : texts) {
-        if (notes.size() < kMostNotes) notes.push_back({{"kind", kind}, {"text", text}});
+        if (notes.size() < kMostNotes) {
+          notes.push_back({{"kind", kind}, {"text", text}});
+        } else {
+          ++more;
+        }
       }
     };
     add("loss", gaps.lost);
@@ -517,6 +551,9 @@ class ReportWriterOfTraces {
     add("unseen", gaps.not_seen);
     add("note", gaps.left_out);
     if (number == 0) add("note", tables_.notes);
+    if (number == 0) add("note", memory_notes_);
+    if (more > 0) notes.push_back({{"kind", "loss"}, {"text", absl::StrCat("and ", more, " more notes")}});
+    return absl::OkStatus();
   }
 
   struct MemoryOfDevice {

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <map>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -21,14 +22,15 @@ constexpr size_t kMostOfAll = size_t{5} << 20;
 
 // Nothing: no regular file, too large, or written after the program began: its lines may be others.
 std::optional<std::string> TextOf(const std::string& path, int64_t started_ns) {
-  if (!absl::EndsWith(path, ".py")) return std::nullopt;
+  // A zero byte would end the name for the system.
+  if (path.find('\0') != std::string::npos || !absl::EndsWith(path, ".py")) return std::nullopt;
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
   if (file < 0) return std::nullopt;
   struct stat facts = {};
   std::optional<std::string> text;
   if (fstat(file, &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_size <= static_cast<off_t>(kMostOfAFile)) {
     const int64_t written_ns = int64_t{facts.st_mtim.tv_sec} * 1'000'000'000 + facts.st_mtim.tv_nsec;
-    if (started_ns == 0 || written_ns <= started_ns) {
+    if (written_ns <= started_ns) {
       text.emplace(kMostOfAFile, '\0');
       size_t bytes = 0;
       ssize_t got = 0;
@@ -57,7 +59,7 @@ std::string WholePageText(std::string_view text) {
 
 SourceTexts ReadSources(const std::vector<StatsTrace>& traces) {
   SourceTexts sources;
-  std::set<std::string> seen;
+  std::map<std::string, std::string> seen;  // paths by name
   size_t bytes = 0;
   for (const StatsTrace& each : traces) {
     const StackText stack_text(*each.trace);
@@ -75,8 +77,12 @@ SourceTexts ReadSources(const std::vector<StatsTrace>& traces) {
     }
     for (const std::string_view file : files) {
       const std::string name = PageText(stack_text.File(file));
-      if (!seen.insert(name).second) continue;
       const std::string path = file.starts_with("/") ? std::string(file) : absl::StrCat(folder, "/", std::string(file));
+      const auto [known, fresh] = seen.try_emplace(name, path);
+      if (!fresh) {
+        sources.left_out += known->second != path;  // lines of both are shown by one text
+        continue;
+      }
       const std::optional<std::string> text = TextOf(path, started_ns);
       if (!text.has_value() || bytes + text->size() > kMostOfAll) {
         ++sources.left_out;

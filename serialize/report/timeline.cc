@@ -128,7 +128,6 @@ class TimelineReader {
   struct Thread {
     size_t track = 0;
     std::vector<OpenCall> open;
-    CallRecord last;  // of the thread, for its process and clock
   };
   // In the order of pages: steps first, then by process, rank, thread and stream.
   using TrackKey = std::tuple<size_t, int, int64_t, uint32_t, uint64_t>;  // trace, kind, rank, process, number
@@ -163,7 +162,7 @@ class TimelineReader {
     StepTimes steps(trace);
     WorkNames names(*trace);
     std::map<std::pair<uint32_t, uint32_t>, Thread> threads;
-    std::map<uint32_t, CallRecord> of_process;  // some record
+    std::map<uint32_t, CallRecord> of_process;  // the last record
     const LaterNotesShown later(trace, HasDeviceTimes(*trace));
     const absl::Status read = trace->Read([&](const CallRecord& record) {
       if (record.kind == CallRecord::kLater) {
@@ -171,10 +170,13 @@ class TimelineReader {
         return absl::OkStatus();
       }
       Thread& thread = threads[{record.process, record.thread}];
-      thread.last = record;
+      of_process[record.process] = record;
       if (record.kind == CallRecord::kEnter) {
-        of_process.try_emplace(record.process, record);
         steps.Add(record);
+        if (record.time_ns == 0) {
+          ++result_.untimed;
+          return absl::OkStatus();
+        }
         if (thread.open.empty() && thread.track == 0) thread.track = TrackOfThread(record);
         thread.open.push_back({record.call, LabelOf(record), times.NsOf(record)});
         return absl::OkStatus();
@@ -186,7 +188,7 @@ class TimelineReader {
     });
     if (!read.ok()) return read;
     for (auto& [key, thread] : threads) {
-      while (!thread.open.empty()) Close(&thread, thread.last);
+      while (!thread.open.empty()) Close(&thread, of_process[key.first]);
     }
     steps.Finish();
     for (const auto& [process, record] : of_process) AddSteps(steps, record);

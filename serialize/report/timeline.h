@@ -27,6 +27,7 @@ struct Timeline {
   std::vector<Track> tracks;
   std::vector<std::pair<std::string, int>> labels;  // of rows, with their levels
   uint64_t too_deep = 0;                            // calls that are in more calls than tracks show
+  uint64_t untimed = 0;                             // calls
   size_t tracks_left_out = 0;
 };
 

@@ -69,6 +69,7 @@ class TablesReader {
     }
     AddFacets();
     for (Rows& rows : rows_) {
+      if (traces_.size() > 1) rows.table.MakeBoth();
       if (rows.table.rows() > 0) result_.tables.push_back(std::move(rows.table));
     }
     return std::move(result_);
@@ -89,7 +90,7 @@ class TablesReader {
     std::vector<std::pair<std::string, double>> place;  // of a line: file and function, and number
     std::vector<uint8_t> in_traces;                     // bits
     std::vector<double> order;                          // of a step
-    std::vector<uint32_t> moved;                        // rows that became another's
+    std::vector<uint32_t> moved, moved_into;            // rows that became another's, and these
   };
 
   // Whether a trace has none of what rows are by.
@@ -241,10 +242,10 @@ class TablesReader {
     if (total.raised > 0) add("raised", true, static_cast<double>(total.raised));
     if (numbers && total.numbers.calls > 0) {
       const NumberExtremes& extremes = total.numbers;
-      add("calls_with_nan", true, static_cast<double>(extremes.calls_with_nan));
-      add("calls_with_inf", true, static_cast<double>(extremes.calls_with_inf));
+      table->SetKnown(prefix + "calls_with_nan", row, static_cast<double>(extremes.calls_with_nan));
+      table->SetKnown(prefix + "calls_with_inf", row, static_cast<double>(extremes.calls_with_inf));
       const auto set = [&](const char* measure, double value) {
-        table->Set(prefix + measure, row, extremes.finite() ? value : NAN);
+        table->SetKnown(prefix + measure, row, extremes.finite() ? value : NAN);
       };
       set("least", extremes.least);
       set("most", extremes.most);
@@ -393,11 +394,9 @@ class TablesReader {
       const size_t in = std::min(text.find(" in "), text.size());
       text.insert(in, absl::StrCat(" (B: ", static_cast<uint64_t>(rows->place[from].second), ")"));
     }
-    for (auto& [key, number] : rows->numbers) {
-      if (number == from) number = into;
-    }
     rows->in_traces[into] = 3;
     rows->moved.push_back(from);
+    rows->moved_into.push_back(into);
   }
 
   static void DropMoved(Rows* rows) {
@@ -419,7 +418,12 @@ class TablesReader {
     keep(&rows->table.texts);
     keep(&rows->of_row);
     rows->facets.resize(kept.size());
-    for (auto& [key, number] : rows->numbers) number = now.at(number);
+    std::map<uint32_t, uint32_t> into;
+    for (size_t i = 0; i < rows->moved.size(); ++i) into[rows->moved[i]] = rows->moved_into[i];
+    for (auto& [key, number] : rows->numbers) {
+      const auto at = into.find(number);
+      number = now.at(at == into.end() ? number : at->second);
+    }
   }
 
   // Of two traces: by their numbers.

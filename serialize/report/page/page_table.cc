@@ -92,14 +92,29 @@ uint32_t PageTable::AddRow(std::string text) {
   return static_cast<uint32_t>(texts.size()) - 1;
 }
 
-std::vector<double>& PageTable::ColumnOf(const std::string& measure) {
+std::vector<double>& PageTable::ColumnOf(const std::string& measure, double otherwise) {
   for (auto& [known, column] : measures) {
     if (known == measure) {
-      column.resize(texts.size());
+      column.resize(texts.size(), otherwise);
       return column;
     }
   }
-  return measures.emplace_back(measure, std::vector<double>(texts.size())).second;
+  return measures.emplace_back(measure, std::vector<double>(texts.size(), otherwise)).second;
+}
+
+void PageTable::SetKnown(const std::string& measure, uint32_t row, double value) {
+  ColumnOf(measure, NAN)[row] = value;
+}
+
+void PageTable::MakeBoth() {
+  if (rows() == 0) return;
+  std::vector<std::string> names;
+  for (const auto& [name, column] : measures) names.push_back(name);
+  for (const std::string& name : names) {
+    if (name == "number" || name == "odd") continue;
+    const std::string other = name.starts_with("b_") ? name.substr(2) : absl::StrCat("b_", name);
+    ColumnOf(other, other == "calls" || other == "b_calls" ? 0 : NAN);
+  }
 }
 
 void PageTable::Set(const std::string& measure, uint32_t row, double value) { ColumnOf(measure)[row] = value; }
@@ -153,7 +168,7 @@ size_t PageTable::WriteTo(size_t most, UsedFacets* used, ReportPage* page) const
     left_out = {{"rows", kept.size() - most},
                 {"calls", sum("calls")},
                 {"self_ns", sum("self_ns")},
-                {"why", "a page has room for so many; these have the least self time"}};
+                {"why", "a page has room for so many; these take least"}};
     kept.resize(most);
     std::sort(kept.begin(), kept.end());
   }

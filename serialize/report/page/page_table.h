@@ -88,14 +88,19 @@ struct PageTable {
   size_t rows() const { return texts.size(); }
   uint32_t AddRow(std::string text);
   void Set(const std::string& measure, uint32_t row, double value);
+  // The same of a measure that is not known in other rows.
+  void SetKnown(const std::string& measure, uint32_t row, double value);
   void AddTo(const std::string& measure, uint32_t row, double value);
   const std::vector<double>* Measure(std::string_view measure) const;
+
+  // Of two traces: for each measure of one that of the other, not known but for calls. Call it after the last row.
+  void MakeBoth();
 
   // Writes the `most` rows that weigh most, and what is left out. Returns how many bytes they take.
   size_t WriteTo(size_t most, UsedFacets* used, ReportPage* page) const;
 
  private:
-  std::vector<double>& ColumnOf(const std::string& measure);
+  std::vector<double>& ColumnOf(const std::string& measure, double otherwise = 0);
   double WeightOf(size_t row) const;
 };
 

@@ -145,7 +145,8 @@ size_t PageTree::WriteTo(size_t most, ReportPage* page, uint64_t* left_out) cons
                                                                {"flops", &Amounts::flops}};
   for (const auto& [name, member] : columns) {
     const auto any = [&, member = member](size_t trace) { return totals[0][trace].*member > 0; };
-    const bool always = member == &Amounts::calls || (member == &Amounts::self_ns && timed_);
+    const bool always = member == &Amounts::calls || (member == &Amounts::self_ns && timed_) ||
+                        (weight_ != TreeWeight::kTime && std::string_view(name) == NameOf(weight_));
     if (!always && !any(0) && !any(1)) continue;
     for (size_t trace = 0; trace < traces_; ++trace) {
       std::vector<double> values;

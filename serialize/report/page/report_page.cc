@@ -194,9 +194,7 @@ ReportPage::ReportPage(std::string_view version)
 
 size_t ReportPage::SetBlock(const std::string& name, const PageBlock& block) {
   std::string& kept = blocks_[name];
-  bytes_ -= kept.size();
   kept = absl::Base64Escape(Deflated(block.bytes_));
-  bytes_ += kept.size();
   head_["blocks"][name] = block.columns_;
   return kept.size();
 }

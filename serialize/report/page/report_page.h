@@ -51,9 +51,6 @@ class ReportPage {
 
   // Replaces the block of that name. Returns how many bytes it takes in the page.
   size_t SetBlock(const std::string& name, const PageBlock& block);
-  // Of the blocks so far.
-  size_t bytes() const { return bytes_; }
-
   // The number of a text in the block `labels`, which call trees and the timeline share. `level` -1: of none.
   uint32_t Label(std::string_view text, int level);
 
@@ -63,7 +60,6 @@ class ReportPage {
  private:
   nlohmann::ordered_json head_;
   std::map<std::string, std::string> blocks_;  // base64
-  size_t bytes_ = 0;
   absl::flat_hash_map<std::pair<std::string, int>, uint32_t> label_numbers_;
   std::vector<std::string> labels_;
   std::vector<double> label_levels_;

@@ -142,7 +142,7 @@ export class FlameView {
     this.tree = new Tree(spec, columns, this.labels);
     const weights = WEIGHTS.filter(([name]) => columns[name]);
     replace(this.weightBox, weights.map(([name, title]) => h("option", { value: name }, "width: " + title)));
-    if (!weights.some(([name]) => name === this.weight)) this.weight = this.tree.spec.weight || weights[0][0];
+    if (!weights.some(([name]) => name === this.weight)) this.weight = (weights.find(([name]) => name === this.tree.spec.weight) || weights[0])[0];
     this.weightBox.value = this.weight;
     const levels = new Set();
     for (const label of columns.label) levels.add(this.labels.level[label]);

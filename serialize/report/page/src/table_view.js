@@ -210,7 +210,8 @@ export class TableView {
     this.shown = matches ? this.base.filter(row => matches[row]) : this.base;
     this.totals = {};
     for (const measure of this.measures) {
-      if (!MEASURES[measure].share) continue;
+      // Device time of APIs, configs and shapes has that of the calls inside, and does not add up.
+      if (!MEASURES[measure].share || (measure === "device_ns" && ["apis", "configs", "shapes"].includes(this.name))) continue;
       for (const name of [measure, "b_" + measure]) {
         if (!this.table.has(name)) continue;
         this.totals[name] = { base: this.table.sum(name, this.base), shown: this.table.sum(name, this.shown) };

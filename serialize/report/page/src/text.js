@@ -41,6 +41,7 @@ function threeDigits(value) {
 
 const TIMES = [["s", 1e9], ["ms", 1e6], ["us", 1e3]];
 export function time(ns) {
+  if (ns !== ns) return "-";
   if (!ns) return "0";
   if (Math.abs(ns) >= 6e11) return threeDigits(ns / 6e10) + " min";
   return scaled(ns, TIMES) ?? Math.round(ns) + " ns";

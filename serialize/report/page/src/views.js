@@ -199,7 +199,7 @@ export class NumbersView extends TableView {
     const { first } = this.app.head.numbers;
     return h("div", { class: "firsts" }, first.length ? first.map(each => h("article", { class: "bad-box" },
       h("h2", {}, clipped(each.title, 500)), facts(each.facts.map(([term, fact]) => [visible(term), clipped(fact, 500)]))))
-      : h("p", { class: "good" }, "✓ No call made a NaN or an infinity."));
+      : h("p", { class: "good" }, "✓ No NaN or infinity in what was looked at."));
   }
 }
 
