@@ -89,7 +89,9 @@ def trace_cell(shell, line, cell):
     from IPython.display import display
 
     given = vars(_parser().parse_args(shlex.split(line)))
-    options = {name: value for name, value in given.items() if value is not None and value is not False}
+    options = {
+        name: value for name, value in given.items() if value is not None and value is not False
+    }
     options.update({name: False for name in ("merge_output", "quiet") if given.get(name) is False})
     of_stats = {name: options.pop(name) for name in _OF_STATS if name in options}
     if "levels" in options:
