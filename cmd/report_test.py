@@ -59,6 +59,7 @@ def folder():
         (made / name / "train.py").write_text(PROGRAM.replace("MORE\n", more))
         options = "-q -l 1-3 --frames modules --stacks --memory --numbers -o ../trace_".split()
         options[-1] += name
+        options += ["--python", tool.PYTHON]
         done = tool.torchtrace("run", *options, "train.py", cwd=made / name)
         assert done.status == 0, done.err
     return made

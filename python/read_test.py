@@ -501,9 +501,9 @@ def test_other_threads_run_meanwhile():
     thread.join()
     assert ticks > 5
     # And several can read at once.
-    results = []
+    results, path = [], rich()
     threads = [
-        threading.Thread(target=lambda: results.append(dicts(torchtrace.read(rich()).calls())))
+        threading.Thread(target=lambda: results.append(dicts(torchtrace.read(path).calls())))
         for _ in range(4)
     ]
     for thread in threads:
