@@ -1,35 +1,24 @@
 #include <algorithm>
 #include <cstddef>
-#include <deque>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
-#include <tuple>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "serialize/base/matching.h"
-#include "serialize/base/saturating.h"
 #include "serialize/base/text.h"
-#include "serialize/configs/family.h"
 #include "serialize/forms/forms.h"
-#include "serialize/forms/trace_lines.h"
 #include "serialize/model/config.h"
-#include "serialize/model/graph_calls.h"
 #include "serialize/reports/memory_report.h"
 #include "serialize/reports/report_table.h"
 #include "serialize/reports/reports.h"
 #include "serialize/reports/shapes.h"
 #include "serialize/reports/stats_rows.h"
-#include "serialize/trace/launched_work.h"
-#include "serialize/trace/live_memory.h"
 #include "serialize/trace/run_facts.h"
+#include "serialize/trace/step_times.h"
 
 namespace torchtrace {
 namespace {

@@ -13,8 +13,6 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "serialize/base/matching.h"
 #include "serialize/base/saturating.h"
@@ -24,7 +22,6 @@
 #include "serialize/forms/trace_lines.h"
 #include "serialize/model/config.h"
 #include "serialize/model/graph_calls.h"
-#include "serialize/reports/memory_report.h"
 #include "serialize/reports/repeated_stats.h"
 #include "serialize/reports/report_table.h"
 #include "serialize/reports/reports.h"
